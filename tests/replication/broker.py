@@ -24,7 +24,8 @@ from kraftlog.node.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchSessions
 from kraftlog.records.header import read_header
 from kraftlog.replication.fetcher import FetchConfig
 from kraftlog.replication.replica_manager import ReplicaManager
-from kraftlog.replication.services import ReplicationConfig, ReplicationServices
+from kraftlog.replication.replicating_node import ReplicatingNode
+from kraftlog.replication.services import ReplicationConfig
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -112,8 +113,10 @@ class FetchInFlight:
         return None if self.pending is None else self.pending.response
 
 
-class Broker:
+class Broker(ReplicatingNode):
     """A broker's replica manager, and the host that it needs."""
+
+    logs: MemoryLogs  # type: ignore[assignment]  # it has what replication uses
 
     def __init__(self, cluster: Cluster, broker_id: int, epoch: int, logs: MemoryLogs) -> None:
         self.cluster = cluster
@@ -140,7 +143,7 @@ class Broker:
         self.fetch_config = FetchConfig(
             broker_id=broker_id, partition_max_bytes=cluster.partition_max_bytes
         )
-        configs = TopicConfigs(self.loader, self._config_layers)
+        configs = TopicConfigs(self.loader, self.config_layers)
         self.replica_manager = ReplicaManager(
             ReplicationConfig(
                 LISTENER,
@@ -151,19 +154,7 @@ class Broker:
             ),
             self.loader,
             configs,
-            ReplicationServices(
-                logs=cast("Any", logs),
-                emit=self.effects.append,
-                send_fetch=self.effects.append,
-                poll_by=self.poll_deadlines.append,
-                schedule=self._schedule,
-                fail=_raise,
-                clock=lambda: self.now,
-                broker_epoch=lambda: self.epoch,
-                config_layers=self._config_layers,
-                send_to_controller=self._send_to_controller,
-                is_registered=lambda: self.is_registered,
-            ),
+            self,
         )
         self.loader.publishers += [configs, self.replica_manager]
         # What the Fetch handler needs of a node.
@@ -172,15 +163,34 @@ class Broker:
         self.max_fetch_bytes = 1 << 30
         self.needs_poll = False
 
-    def _config_layers(self) -> ConfigLayers:
+    # The node, for the replica manager -----------------------------------------------------------
+
+    def config_layers(self) -> ConfigLayers:
         return ConfigLayers({}, broker=self.image.config(BROKER, str(self.id)))
 
-    def _schedule(self, operation: Any, ms: int) -> None:
-        self.delayed.append((self.now.monotonic_ms + ms, operation))
+    def emit(self, effect: Any) -> None:
+        self.effects.append(effect)
 
-    def _send_to_controller(
-        self, api_key: int, _: int, request: Any, on_done: Any, __: Now
-    ) -> None:
+    def send_fetch(self, effect: Any) -> None:
+        self.effects.append(effect)
+
+    def poll_by(self, due_ms: int) -> None:
+        self.poll_deadlines.append(due_ms)
+
+    def wait_for_ms(self, operation: Any, timeout_ms: int) -> None:
+        self.delayed.append((self.now.monotonic_ms + timeout_ms, operation))
+
+    def fail(self, _: Any, error: Exception) -> None:
+        raise error
+
+    def broker_epoch(self) -> int:
+        return self.epoch
+
+    def is_registered(self) -> bool:
+        broker = self.loader.image.brokers.get(self.id)
+        return broker is not None and broker.epoch == self.epoch
+
+    def send_to_controller(self, api_key: int, _: int, request: Any, on_done: Any, __: Now) -> None:
         if api_key == ApiKey.ASSIGN_REPLICAS_TO_DIRS:
             self.directory_requests.append(request)
             return
@@ -190,7 +200,7 @@ class Broker:
     # The node, for the Fetch handler -------------------------------------------------------------
 
     @property
-    def now(self) -> Now:
+    def now(self) -> Now:  # type: ignore[override]  # the cluster's
         return self.cluster.now
 
     @property
@@ -209,12 +219,6 @@ class Broker:
     @property
     def partition(self) -> Partition:
         return self.replica_manager.by_log[LOG]
-
-    @property
-    def is_registered(self) -> bool:
-        """Whether the image has the registration of this process of the broker."""
-        broker = self.loader.image.brokers.get(self.id)
-        return broker is not None and broker.epoch == self.epoch
 
     def serves(self) -> bool:
         """Whether it leads, and serves requests."""
@@ -409,7 +413,3 @@ class Broker:
     def receive(self, report: Any) -> None:
         """Receive the outcome of a request of this follower."""
         self.replica_manager.fetchers.handle(report, self.now)
-
-
-def _raise(_: Any, error: Exception) -> None:
-    raise error

@@ -13,6 +13,7 @@ from kraftlog.replication.directory_assignments import (
     RETRY_MS,
     DirectoryAssignments,
 )
+from kraftlog.replication.replicating_node import ReplicatingNode
 from kraftlog.types import Now
 from kraftlog.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -30,14 +31,18 @@ TOPIC, OTHER_TOPIC = b"t" * 16, b"o" * 16
 DIRECTORY, OTHER_DIRECTORY = b"a" * 16, b"b" * 16
 
 
-class Controller:
-    """Keeps the requests until the test responds to the last one."""
+class Controller(ReplicatingNode):
+    """Keeps the requests of its broker until the test responds to the last one."""
 
     def __init__(self) -> None:
+        self.epoch = 5
         self.requests: list[AssignReplicasToDirsRequest] = []
         self._on_done: Any = None
 
-    def send(self, _: int, __: int, request: Any, on_done: Any, ___: Now) -> None:
+    def broker_epoch(self) -> int:
+        return self.epoch
+
+    def send_to_controller(self, _: int, __: int, request: Any, on_done: Any, ___: Now) -> None:
         self.requests.append(request)
         self._on_done = on_done
 
@@ -71,13 +76,9 @@ class Controller:
         self._on_done(None, Now(now_ms, 0))
 
 
-class Broker:
-    epoch = 5
-
-
-def new_assignments() -> tuple[DirectoryAssignments, Controller, Broker]:
-    controller, broker = Controller(), Broker()
-    return DirectoryAssignments(1, lambda: broker.epoch, controller.send), controller, broker
+def new_assignments() -> tuple[DirectoryAssignments, Controller]:
+    controller = Controller()
+    return DirectoryAssignments(1, controller), controller
 
 
 def replicas_in(request: AssignReplicasToDirsRequest) -> set[tuple[bytes, bytes, int]]:
@@ -90,7 +91,7 @@ def replicas_in(request: AssignReplicasToDirsRequest) -> set[tuple[bytes, bytes,
 
 
 def test_v18_one_request_has_all_replicas_by_directory() -> None:
-    assignments, controller, _ = new_assignments()
+    assignments, controller = new_assignments()
     assert assignments.deadline() is None
     for key, directory in (
         ((TOPIC, 0), DIRECTORY),
@@ -112,7 +113,7 @@ def test_v18_one_request_has_all_replicas_by_directory() -> None:
 
 
 def test_many_replicas_take_several_requests() -> None:
-    assignments, controller, _ = new_assignments()
+    assignments, controller = new_assignments()
     for index in range(MAX_PARTITIONS + 1):
         assignments.assign((TOPIC, index), DIRECTORY)
     assignments.poll(Now(0, 0))
@@ -123,7 +124,7 @@ def test_many_replicas_take_several_requests() -> None:
 
 @pytest.mark.parametrize("error", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER, None])
 def test_a_failed_request_is_repeated_with_backoff(error: int | None) -> None:
-    assignments, controller, broker = new_assignments()
+    assignments, controller = new_assignments()
     assignments.assign((TOPIC, 0), DIRECTORY)
     gaps = []
     now_ms = 0
@@ -139,7 +140,7 @@ def test_a_failed_request_is_repeated_with_backoff(error: int | None) -> None:
         now_ms = due_ms
     assert gaps[:3] == [RETRY_MS, 2 * RETRY_MS, 4 * RETRY_MS]
     assert gaps[-1] == LONGEST_RETRY_MS
-    broker.epoch = 6
+    controller.epoch = 6
     assignments.poll(Now(now_ms, 0))
     assert controller.requests[-1].broker_epoch == 6
     controller.respond(now_ms)
@@ -148,7 +149,7 @@ def test_a_failed_request_is_repeated_with_backoff(error: int | None) -> None:
 
 @pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER])
 def test_a_replica_that_was_removed_is_not_sent_again(error: int) -> None:
-    assignments, controller, _ = new_assignments()
+    assignments, controller = new_assignments()
     assignments.assign((TOPIC, 0), DIRECTORY)
     assignments.poll(Now(0, 0))
     controller.respond(0, partition_error=error)
@@ -156,7 +157,7 @@ def test_a_replica_that_was_removed_is_not_sent_again(error: int) -> None:
 
 
 def test_a_replica_that_moves_meanwhile_is_sent_again() -> None:
-    assignments, controller, _ = new_assignments()
+    assignments, controller = new_assignments()
     assignments.assign((TOPIC, 0), DIRECTORY)
     assignments.poll(Now(0, 0))
     assignments.assign((TOPIC, 0), OTHER_DIRECTORY)
@@ -166,7 +167,7 @@ def test_a_replica_that_moves_meanwhile_is_sent_again() -> None:
 
 
 def test_a_removed_replica_is_forgotten() -> None:
-    assignments, controller, _ = new_assignments()
+    assignments, controller = new_assignments()
     assignments.assign((TOPIC, 0), DIRECTORY)
     assignments.forget((TOPIC, 0))
     assignments.poll(Now(0, 0))
@@ -174,18 +175,18 @@ def test_a_removed_replica_is_forgotten() -> None:
 
 
 def test_nothing_is_sent_before_the_broker_is_registered() -> None:
-    assignments, controller, broker = new_assignments()
-    broker.epoch = -1
+    assignments, controller = new_assignments()
+    controller.epoch = -1
     assignments.assign((TOPIC, 0), DIRECTORY)
     assignments.poll(Now(0, 0))
     assert controller.requests == []
-    broker.epoch = 3
+    controller.epoch = 3
     assignments.poll(Now(RETRY_MS, 0))
     assert len(controller.requests) == 1
 
 
 def test_v22_a_directory_is_settled_once_the_controller_has_responded() -> None:
-    assignments, controller, _ = new_assignments()
+    assignments, controller = new_assignments()
     key = TOPIC, 0
     assert assignments.is_settled(key)
     assignments.assign(key, DIRECTORY)
@@ -200,7 +201,7 @@ def test_v22_a_directory_is_settled_once_the_controller_has_responded() -> None:
 
 def test_v23_a_report_that_a_late_request_has_overwritten_is_repeated() -> None:
     """A request that got no response may be decided after those that follow it."""
-    assignments, controller, _ = new_assignments()
+    assignments, controller = new_assignments()
     key = TOPIC, 0
     for directory in (DIRECTORY, OTHER_DIRECTORY):
         assignments.assign(key, directory)
@@ -220,7 +221,7 @@ def test_v23_a_report_that_a_late_request_has_overwritten_is_repeated() -> None:
 
 
 def test_v22_the_last_reported_directory_counts_while_a_log_moves() -> None:
-    assignments, _, _ = new_assignments()
+    assignments, _ = new_assignments()
     key = TOPIC, 0
     assert assignments.reported(key, DIRECTORY) == DIRECTORY
     assignments.assign(key, OTHER_DIRECTORY)
@@ -240,7 +241,7 @@ def test_v18_directories_are_reported_after_the_id_was_taken() -> None:
 
     broker.epoch = 100 + len(cluster.metadata)
     cluster.register(2, log_dirs=[DIRECTORY])
-    assert broker.is_registered
+    assert broker.is_registered()
     broker.replica_manager.poll(cluster.now)
     assert broker.directory_requests == [], "its log may lack what that process has fetched (V19)"
     cluster.settle()

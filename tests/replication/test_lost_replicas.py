@@ -12,6 +12,7 @@ from kraftlog.metadata.values import DirectoryId
 from kraftlog.replication.directory_assignments import DirectoryAssignments
 from kraftlog.replication.lost_replicas import LostReplicas
 from kraftlog.replication.partition import Partition
+from kraftlog.replication.replicating_node import ReplicatingNode
 from kraftlog.types import NULL_UUID, Now
 from kraftlog.wire.messages import metadata_records as records
 from tests.replication.cluster import topic_records
@@ -26,7 +27,7 @@ class OfflineDirectory(NamedTuple):
     is_offline: bool = True
 
 
-class Replica:
+class Replica(ReplicatingNode):
     """A replica of broker 1 of which the metadata says that it is in a directory."""
 
     def __init__(
@@ -53,12 +54,16 @@ class Replica:
             *others,
         )
         self.requests: list[Any] = []
-        self.assignments = DirectoryAssignments(
-            1, lambda: 1, lambda *request: self.requests.append(request[2])
-        )
+        self.assignments = DirectoryAssignments(1, self)
         self.lost = LostReplicas(1, self.loader, self.assignments, self.effects.append)
         self.partition = Partition("t", TOPIC_ID, 0, ("t", 0))
         self.partition.assign(self.loader.image.partitions[TOPIC_ID, 0])
+
+    def broker_epoch(self) -> int:
+        return 1
+
+    def send_to_controller(self, *request: Any) -> None:
+        self.requests.append(request[2])
 
     def replay(self, *changes: Any) -> None:
         for _ in self.loader.replay_in_steps(changes):

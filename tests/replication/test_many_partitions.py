@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -123,7 +124,9 @@ def test_v13_large_waiting_fetch_ignores_a_high_watermark_without_racks() -> Non
 
 
 def fetcher_of(count: int, config: FetchConfig = CONFIG) -> tuple[Fetcher, list[FollowedPartition]]:
-    fetcher = Fetcher(1, config, lambda: 5, lambda _: -1)
+    logs = SimpleNamespace(latest_epoch=lambda _: -1)
+    node = SimpleNamespace(broker_epoch=lambda: 5, logs=logs)
+    fetcher = Fetcher(1, config, cast("Any", node))
     for index in range(count):
         fetcher.add(Partition("t", TOPIC_ID, index, ("t", index)))
     return fetcher, list(fetcher.followed.values())

@@ -25,7 +25,8 @@ from kraftlog.replication.delayed_produce import complete_wait
 from kraftlog.replication.fetcher import FetchConfig
 from kraftlog.replication.partition import Partition
 from kraftlog.replication.replica_manager import ReplicaManager
-from kraftlog.replication.services import ReplicationConfig, ReplicationServices
+from kraftlog.replication.replicating_node import ReplicatingNode
+from kraftlog.replication.services import ReplicationConfig
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.types import Now
 from kraftlog.wire.messages.metadata_records import (
@@ -77,7 +78,7 @@ class Logs:
         return None
 
 
-class BrokerHarness:
+class BrokerHarness(ReplicatingNode):
     """A `ReplicaManager` of broker 1 with its effects, timers, requests and calls of listeners."""
 
     def __init__(self) -> None:
@@ -86,30 +87,47 @@ class BrokerHarness:
         self.failures: list[tuple[Any, Exception]] = []
         self.calls: list[str] = []
         self.loader = MetadataLoader()
-        configs = TopicConfigs(self.loader, lambda: ConfigLayers({}))
+        configs = TopicConfigs(self.loader, self.config_layers)
         self.controller_requests: list[tuple[Any, ...]] = []
         self.now = NOW
-        self.logs = Logs()
+        self.logs = cast("Any", Logs())
         self.manager = ReplicaManager(
             ReplicationConfig(LISTENER, lambda: MAX_LAG_MS, -1, FetchConfig(broker_id=1)),
             self.loader,
             configs,
-            ReplicationServices(
-                config_layers=lambda: ConfigLayers({}),
-                logs=cast("Any", self.logs),
-                emit=self.effects.append,
-                send_fetch=self.effects.append,
-                poll_by=lambda _: None,
-                schedule=lambda waiter, timeout_ms: self.scheduled.append((waiter, timeout_ms)),
-                fail=lambda pending, error: self.failures.append((pending, error)),
-                clock=lambda: self.now,
-                broker_epoch=lambda: 11,
-                is_registered=lambda: True,
-                send_to_controller=lambda *request: self.controller_requests.append(request),
-            ),
+            self,
         )
         self.loader.publishers += [configs, self.manager]
         self.manager.listeners.append(self)
+
+    def config_layers(self) -> ConfigLayers:
+        return ConfigLayers({})
+
+    def emit(self, effect: Any) -> None:
+        self.effects.append(effect)
+
+    def send_fetch(self, effect: Any) -> None:
+        self.effects.append(effect)
+
+    def poll_by(self, due_ms: int) -> None:
+        pass
+
+    def wait_for_ms(self, operation: Any, timeout_ms: int) -> None:
+        self.scheduled.append((operation, timeout_ms))
+
+    def fail(self, pending: Any, error: Exception) -> None:
+        self.failures.append((pending, error))
+
+    def broker_epoch(self) -> int:
+        return 11
+
+    def is_registered(self) -> bool:
+        return True
+
+    def send_to_controller(self, *request: Any) -> None:
+        self.controller_requests.append(request)
+
+    # The listener --------------------------------------------------------------------------------
 
     def became_leader(self, partition: Partition) -> None:
         self.calls.append(f"leads in {partition.leader_epoch}")

@@ -10,8 +10,6 @@ and the publishers of the `metadata_loader` act on each change.
 
 from __future__ import annotations
 
-from functools import partial
-
 from kraftlog.effects import (
     BootTimestampWritten,
     ConnectionRefused,
@@ -49,6 +47,7 @@ from kraftlog.node.quorum.metadata_fetches import MetadataFetches
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import LARGE_REQUEST_BYTES, SlicedRequests, kept_body, read_and_serve
 from kraftlog.node.templates.request_templates import ServedRequest, learn
+from kraftlog.replication.replicating_node import ReplicatingNode
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.steps import result_of
 from kraftlog.types import NEVER_MS
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
     from kraftlog.effects import SendRequest
     from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.node.config import BrokerAddress, NodeConfig, RecoveredMetadata
+    from kraftlog.node.controller_request import OnDone
     from kraftlog.node.delayed_operations import DelayedOperation
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.ports.logs import LogReader
@@ -77,7 +77,7 @@ _DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 _WITHOUT_DEADLINES = _DATA | {ApiKey.READ_OFFSET}
 
 
-class Node:
+class Node(ReplicatingNode):
     """Connects the cores of a broker, a controller, or both."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Node:
         self.encoded_topics = EncodedTopics()
         self.failed_leaders = FailedLeaders(self.metadata_loader, lambda: self.now)
         self.replica_manager = parts.replica_manager(self)
-        self.delayed_operations = DelayedOperations(partial(fail, self))
+        self.delayed_operations = DelayedOperations(self.fail)
         #: Upper bound of a fetch response, whatever the client asks for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
@@ -163,6 +163,15 @@ class Node:
 
     def broker_epoch(self) -> int:
         return -1 if self.broker_lifecycle is None else self.broker_lifecycle.epoch
+
+    def is_registered(self) -> bool:
+        """Whether the image has this process under the broker's id."""
+        return self.broker_lifecycle is not None and self.broker_lifecycle.registration is not None
+
+    def send_to_controller(
+        self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now
+    ) -> None:
+        self.controller_channel.send(api_key, version, request, on_done, now)
 
     def endpoints_of(self, voter: Voter) -> Sequence[Endpoint | BrokerAddress]:
         """The endpoints of a voter: from the settings if they name it, else from the log.
@@ -373,6 +382,9 @@ class Node:
         """Call `operation.expire` at the deadline, unless it is done before."""
         self.poll_by(deadline_ms)
         self.delayed_operations.add(operation, deadline_ms)
+
+    def fail(self, pending: PendingResponse, error: Exception) -> None:
+        fail(self, pending, error)
 
     # Requests ------------------------------------------------------------------------------------
 

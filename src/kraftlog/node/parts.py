@@ -12,7 +12,6 @@ from kraftlog.effects import StopNode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.metadata.loader import MetadataPublisher
-from kraftlog.node.containment import fail
 from kraftlog.node.feature_levels import FeatureLevels
 from kraftlog.node.quorum.addresses import advertised_endpoints
 from kraftlog.node.quorum.discovery import Discovery
@@ -24,7 +23,7 @@ from kraftlog.replication.fetcher import fetch_config_of
 from kraftlog.replication.producer_expiration import ProducerExpiration
 from kraftlog.replication.read_replica import selects_by_rack
 from kraftlog.replication.replica_manager import ReplicaManager
-from kraftlog.replication.services import ReplicationConfig, ReplicationServices
+from kraftlog.replication.services import ReplicationConfig
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
@@ -59,21 +58,7 @@ def replica_manager(node: Node) -> ReplicaManager:
         ),
         node.metadata_loader,
         node.topic_configs,
-        ReplicationServices(
-            logs=node.logs,
-            emit=node.emit,
-            send_fetch=node.send_fetch,
-            poll_by=node.poll_by,
-            schedule=node.wait_for_ms,
-            fail=partial(fail, node),
-            clock=lambda: node.now,
-            is_registered=lambda: (
-                node.broker_lifecycle is not None and node.broker_lifecycle.registration is not None
-            ),
-            broker_epoch=node.broker_epoch,
-            config_layers=node.config_layers,
-            send_to_controller=lambda *request: node.controller_channel.send(*request),  # noqa: PLW0108 - made later
-        ),
+        node,
     )
 
 

@@ -13,10 +13,11 @@ from kraftlog.replication.delayed_produce import complete_wait
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.replication.partition import Partition
+    from kraftlog.replication.replicating_node import ReplicatingNode
     from kraftlog.types import DelayedResponse, Now
 
 NO_OFFSET = -1
@@ -74,11 +75,9 @@ class DelayedDeletions:
     whether the broker is unfenced.
     """
 
-    def __init__(
-        self, schedule: Callable[[Any, int], None], is_alive: Callable[[int], bool]
-    ) -> None:
-        self._schedule = schedule
-        self._is_alive = is_alive
+    def __init__(self, node: ReplicatingNode, metadata: MetadataLoader) -> None:
+        self._node = node
+        self._metadata = metadata
         self._waiting: dict[Partition, list[DelayedDeletion]] = {}
 
     def __contains__(self, partition: Partition) -> bool:
@@ -100,7 +99,12 @@ class DelayedDeletions:
     def low_watermark(self, partition: Partition) -> int:
         """The lowest log start of the leader and its unfenced followers."""
         followers = () if partition.followers is None else partition.followers.by_broker.values()
-        starts = [follower.start for follower in followers if self._is_alive(follower.broker_id)]
+        brokers = self._metadata.image.brokers
+        starts = [
+            follower.start
+            for follower in followers
+            if (broker := brokers.get(follower.broker_id)) is not None and broker.active
+        ]
         return min([partition.stored_start, *starts])
 
     def check(self, partition: Partition) -> None:
@@ -117,7 +121,7 @@ class DelayedDeletions:
                 deletion.complete(low_watermark)
             elif deletion.offset <= partition.stored_start and not deletion.has_timeout:
                 deletion.has_timeout = True
-                self._schedule(deletion, deletion.timeout_ms)
+                self._node.wait_for_ms(deletion, deletion.timeout_ms)
 
     def check_all(self) -> None:
         """A broker was fenced or unfenced: complete the deletions that no longer wait."""

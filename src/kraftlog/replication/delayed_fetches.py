@@ -14,25 +14,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.replication.partition import Partition, SessionListener
-    from kraftlog.types import Now
+    from kraftlog.replication.replicating_node import ReplicatingNode
 
 
 class DelayedFetches:
-    """`fail(pending, error)` fails a pending response after an internal error.
-
-    `wakes_followers`: a new high watermark alone completes the fetch of a follower, because
+    """`wakes_followers`: a new high watermark alone completes the fetch of a follower, because
     consumers that read from the follower read up to it.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], Now],
-        fail: Callable[[Any, Exception], None],
-        *,
-        wakes_followers: bool = False,
-    ) -> None:
-        self._clock = clock
-        self._fail = fail
+    def __init__(self, node: ReplicatingNode, *, wakes_followers: bool = False) -> None:
+        self._node = node
         self._wakes_followers = wakes_followers
         #: The fetches of sessions with changes, and the changed partitions.
         self._changed: dict[Any, dict[Partition, None]] = {}
@@ -115,7 +106,7 @@ class DelayedFetches:
         try:
             act(*arguments)
         except Exception as error:
-            self._fail(fetch.pending, error)
+            self._node.fail(fetch.pending, error)
 
     # Sessions ------------------------------------------------------------------------------------
 
@@ -147,4 +138,4 @@ class DelayedFetches:
         """Respond to these followers at once, so that they can add a partition to their fetches."""
         for follower in followers:
             for fetch in self._of_followers.pop(follower, ()):
-                self._call(fetch, fetch.expire, self._clock())
+                self._call(fetch, fetch.expire, self._node.now)

@@ -22,11 +22,12 @@ from kraftlog.wire.messages.assign_replicas_to_dirs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from kraftlog.ports.logs import LogReader
     from kraftlog.replication.partition import Partition
+    from kraftlog.replication.replicating_node import ReplicatingNode
     from kraftlog.types import Now, Uuid
 
     Key = tuple[Uuid, int]
@@ -42,12 +43,9 @@ UNREGISTERED = -1
 class DirectoryAssignments:
     """Sends AssignReplicasToDirs through `send(api_key, version, request, on_done, now)`."""
 
-    def __init__(
-        self, broker_id: int, broker_epoch: Callable[[], int], send: Callable[..., None]
-    ) -> None:
+    def __init__(self, broker_id: int, node: ReplicatingNode) -> None:
         self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
-        self._send = send
+        self._node = node
         #: The directories that are still to be reported.
         self._waiting: dict[Key, Uuid] = {}
         #: The last directory reported for each replica.
@@ -94,13 +92,13 @@ class DirectoryAssignments:
         due_ms = self.deadline()
         if due_ms is None or due_ms > now.monotonic_ms:
             return
-        if self._broker_epoch() == UNREGISTERED:
+        if self._node.broker_epoch() == UNREGISTERED:
             self._back_off(now)
             return
         sent = dict(list(self._waiting.items())[:MAX_PARTITIONS])
         self._is_in_flight = True
         api_key = ApiKey.ASSIGN_REPLICAS_TO_DIRS
-        self._send(
+        self._node.send_to_controller(
             api_key,
             APIS[api_key].last,
             self._request(sent),
@@ -123,7 +121,7 @@ class DirectoryAssignments:
             topics.setdefault(topic_id, []).append(PartitionData(partition_index=index))
         return AssignReplicasToDirsRequest(
             broker_id=self._broker_id,
-            broker_epoch=self._broker_epoch(),
+            broker_epoch=self._node.broker_epoch(),
             directories=[
                 DirectoryData(
                     id=directory,

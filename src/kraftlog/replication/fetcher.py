@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.replication.partition import Partition
+    from kraftlog.replication.replicating_node import ReplicatingNode
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.fetch import FetchResponse, PartitionData
 
@@ -86,19 +87,12 @@ class FollowedPartition:
 
 
 class Fetcher:
-    """`last_epoch(partition)` is the leader epoch of the last record in its log."""
+    """The fetches from one leader, in one session."""
 
-    def __init__(
-        self,
-        leader_id: int,
-        config: FetchConfig,
-        broker_epoch: Callable[[], int],
-        last_epoch: Callable[[Partition], int],
-    ) -> None:
+    def __init__(self, leader_id: int, config: FetchConfig, node: ReplicatingNode) -> None:
         self.leader_id = leader_id
         self._config = config
-        self._broker_epoch = broker_epoch
-        self._last_epoch = last_epoch
+        self._node = node
         self.followed: dict[Key, FollowedPartition] = {}
         self._session_id, self._session_epoch = NO_SESSION, FIRST_EPOCH
         #: The broker epoch of the session.
@@ -235,7 +229,7 @@ class Fetcher:
 
     def request(self) -> FetchRequest:
         """Build the next request, and clear the session changes that it carries."""
-        broker_epoch = self._broker_epoch()
+        broker_epoch = self._node.broker_epoch()
         if broker_epoch != self._session_broker_epoch:  # a session belongs to one registration
             self._session_broker_epoch, self._session_epoch = broker_epoch, FIRST_EPOCH
         if self._session_epoch == FIRST_EPOCH:
@@ -292,7 +286,7 @@ class Fetcher:
             partition=partition.index,
             current_leader_epoch=partition.leader_epoch,
             fetch_offset=partition.end,
-            last_fetched_epoch=self._last_epoch(partition),
+            last_fetched_epoch=self._node.logs.latest_epoch(partition.log),
             log_start_offset=partition.start,
             partition_max_bytes=max_bytes,
         )

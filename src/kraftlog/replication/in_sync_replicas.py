@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kraftlog.replication.delayed_deletions import DelayedDeletions
     from kraftlog.replication.followers import Follower
     from kraftlog.replication.partition import Partition
+    from kraftlog.replication.replicating_node import ReplicatingNode
+    from kraftlog.replication.services import ReplicationConfig
     from kraftlog.types import Now
 
 #: The most partitions that one poll checks; the others follow in the next turns.
@@ -48,27 +50,21 @@ class InSyncReplicas:
 
     def __init__(
         self,
-        broker_id: int,
+        config: ReplicationConfig,
+        node: ReplicatingNode,
         metadata: MetadataLoader,
-        max_lag_ms: Callable[[], int],
-        max_lag_bytes: int,
-        clock: Callable[[], Now],
-        broker_epoch: Callable[[], int],
-        send: Callable[..., None],
-        moved: Callable[[Partition], None],
         deletions: DelayedDeletions,
-        poll_by: Callable[[int], None],
+        moved: Callable[[Partition], None],
     ) -> None:
-        self._broker_id = broker_id
+        self._broker_id = config.fetch.broker_id
+        self._node = node
         self._metadata = metadata
-        self._max_lag_ms = max_lag_ms
+        self._max_lag_ms = config.max_lag_ms
         #: Bytes that a member of the ISR may lack; negative: any number.
-        self._max_lag_bytes = max_lag_bytes
-        self._clock = clock
+        self._max_lag_bytes = config.max_lag_bytes
         self._moved = moved
         self._deletions = deletions
-        self._poll_by = poll_by
-        self.changes = IsrChanges(broker_id, broker_epoch, send, self._refused)
+        self.changes = IsrChanges(self._broker_id, node, self._refused)
         #: The partitions with a follower that is not at the leader's end.
         self._lagging: dict[Partition, None] = {}
         #: The partitions with a follower outside the ISR.
@@ -90,12 +86,12 @@ class InSyncReplicas:
         """This broker has become the partition's leader, and the log is open."""
         self.resign(partition)
         if len(partition.replicas) > 1:
-            self._elected_ms = self._clock().monotonic_ms
+            self._elected_ms = self._node.now.monotonic_ms
         self.replicas_changed(partition)
 
     def replicas_changed(self, partition: Partition) -> None:
         """The replicas or the ISR of a led partition have changed."""
-        now_ms = self._clock().monotonic_ms
+        now_ms = self._node.now.monotonic_ms
         followers = partition.followers
         if followers is None and len(partition.replicas) > 1:
             followers = Followers(partition.written_end)
@@ -126,9 +122,9 @@ class InSyncReplicas:
         """
         self._brokers_changed = True
         if broker is not None and broker.unwritable:
-            due_ms = self._clock().monotonic_ms + UNWRITABLE_LAG_MS
+            due_ms = self._node.now.monotonic_ms + UNWRITABLE_LAG_MS
             self._check_due_ms = min(self._check_due_ms, due_ms)
-            self._poll_by(self._check_due_ms)
+            self._node.poll_by(self._check_due_ms)
 
     def published(self) -> Iterator[int]:
         """A batch of metadata has been replayed: move high watermarks, propose who may join.
@@ -166,7 +162,7 @@ class InSyncReplicas:
         A follower has one request in flight for all its partitions. While the request waits, the
         follower cannot add partitions that it does not fetch yet, and acks=all waits for these.
         """
-        is_new = self._clock().monotonic_ms - self._elected_ms < NEW_LEADER_MS
+        is_new = self._node.now.monotonic_ms - self._elected_ms < NEW_LEADER_MS
         if is_new and self._unfetched.get(broker_id, 0) > 0:
             return min(max_wait_ms, SHORT_WAIT_MS)
         return max_wait_ms
@@ -191,7 +187,7 @@ class InSyncReplicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if follower.end == UNKNOWN:
             self._unfetched[broker_id] -= 1
-        now_ms = self._clock().monotonic_ms
+        now_ms = self._node.now.monotonic_ms
         follower.fetched(
             broker_epoch, end, start, partition.written_end, partition.written_bytes, now_ms
         )
@@ -266,7 +262,7 @@ class InSyncReplicas:
 
     def _propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         self.changes.propose(partition, isr)
-        self._poll_by(0)
+        self._node.poll_by(0)
         self.update(partition)
 
     # The high watermark --------------------------------------------------------------------------
@@ -276,9 +272,9 @@ class InSyncReplicas:
         followers = partition.followers
         if followers is None:
             return
-        now_ms = self._clock().monotonic_ms
+        now_ms = self._node.now.monotonic_ms
         self._lagging[partition] = None
-        self._poll_by(self._check_due_ms)
+        self._node.poll_by(self._check_due_ms)
         followers.started_to_lag(former_end, former_bytes, now_ms)
         if self._max_lag_bytes >= 0:
             self._shrink(partition, now_ms)
@@ -312,7 +308,7 @@ class InSyncReplicas:
     def _counted_ends(self, partition: Partition, followers: Followers) -> list[int]:
         """The ends of the followers that are in the ISR, or about to join it."""
         maximal_isr = partition.maximal_isr
-        now_ms = self._clock().monotonic_ms
+        now_ms = self._node.now.monotonic_ms
         return [
             follower.end
             for follower in followers.by_broker.values()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.replication.partition import Partition
+    from kraftlog.replication.replicating_node import ReplicatingNode
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.alter_partition import PartitionResult
 
@@ -76,13 +77,11 @@ class IsrChanges:
     def __init__(
         self,
         broker_id: int,
-        broker_epoch: Callable[[], int],
-        send: Callable[..., None],
+        node: ReplicatingNode,
         refused: Callable[[Partition, tuple[int, ...]], None],
     ) -> None:
         self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
-        self._send = send
+        self._node = node
         self._refused = refused
         #: The partitions whose proposals are to be sent, or are in the request in flight.
         self._waiting: dict[Key, Partition] = {}
@@ -143,7 +142,9 @@ class IsrChanges:
             return
         self._is_in_flight = True
         version, on_done = APIS[ApiKey.ALTER_PARTITION].last, partial(self._on_response, sent)
-        self._send(ApiKey.ALTER_PARTITION, version, self._request(sent), on_done, now)
+        self._node.send_to_controller(
+            ApiKey.ALTER_PARTITION, version, self._request(sent), on_done, now
+        )
 
     def _next_proposals(self) -> dict[Key, tuple[Partition, ProposedIsr]]:
         """The proposals of the next request; drop those that replayed metadata has ended."""
@@ -172,7 +173,7 @@ class IsrChanges:
             )
         return AlterPartitionRequest(
             broker_id=self._broker_id,
-            broker_epoch=self._broker_epoch(),
+            broker_epoch=self._node.broker_epoch(),
             topics=[
                 TopicData(topic_id=topic_id, partitions=partitions)
                 for topic_id, partitions in topics.items()
@@ -182,7 +183,7 @@ class IsrChanges:
     def _epoch_of(self, partition: Partition, broker: int) -> int:
         """The broker epoch of a broker's last fetch, or of this broker itself."""
         if broker == self._broker_id:
-            return self._broker_epoch()
+            return self._node.broker_epoch()
         followers = partition.followers
         follower = None if followers is None else followers.by_broker.get(broker)
         return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch

@@ -12,12 +12,12 @@ from collections import deque
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from kraftlog.config.layers import ConfigLayers
     from kraftlog.replication.partition import Partition
+    from kraftlog.replication.replicating_node import ReplicatingNode
+    from kraftlog.replication.services import ReplicationConfig
     from kraftlog.replication.topic_configs import TopicConfigs
-    from kraftlog.types import Now
 
 NO_LIMIT = (1 << 63) - 1
 ALL_REPLICAS = "*"
@@ -67,24 +67,22 @@ class ReplicationQuota:
         rate_key: str,
         replicas_key: str,
         broker_id: int,
-        layers: Callable[[], ConfigLayers],
+        node: ReplicatingNode,
         topic_configs: TopicConfigs,
-        clock: Callable[[], Now],
         rate: ByteRate,
     ) -> None:
         self._rate_key = rate_key
         self._replicas_key = replicas_key
         self._broker_id = broker_id
-        self._layers = layers
+        self._node = node
         self._topic_configs = topic_configs
-        self._clock = clock
         self._limit = NO_LIMIT
         self._rate = rate
         #: The throttled partitions of each topic on this broker; None: all.
         self._listed: dict[str, frozenset[int] | None] = {}
 
     def configs_changed(self) -> None:
-        self._limit = self._layers().value(self._rate_key)
+        self._limit = self._node.config_layers().value(self._rate_key)
         self._listed.clear()
 
     @property
@@ -103,36 +101,29 @@ class ReplicationQuota:
         return listed is None or partition.index in listed
 
     def record(self, size: int) -> None:
-        self._rate.record(size, self._clock().monotonic_ms)
+        self._rate.record(size, self._node.now.monotonic_ms)
 
     def throttle_ms(self) -> int:
         """How long to throttle the replicas to which the quota applies; 0: not at all."""
         if not self.is_limited:
             return 0
-        return self._rate.wait_ms(self._limit, self._clock().monotonic_ms)
+        return self._rate.wait_ms(self._limit, self._node.now.monotonic_ms)
 
 
 class ReplicationQuotas:
     """The quotas for the bytes that this broker sends as leader and fetches as follower."""
 
     def __init__(
-        self,
-        broker_id: int,
-        layers: Callable[[], ConfigLayers],
-        topic_configs: TopicConfigs,
-        clock: Callable[[], Now],
-        windows: int,
-        window_ms: int,
+        self, config: ReplicationConfig, node: ReplicatingNode, topic_configs: TopicConfigs
     ) -> None:
         self.leader, self.follower = [
             ReplicationQuota(
                 rate_key,
                 replicas_key,
-                broker_id,
-                layers,
+                config.fetch.broker_id,
+                node,
                 topic_configs,
-                clock,
-                ByteRate(windows, window_ms),
+                ByteRate(config.quota_windows, config.quota_window_ms),
             )
             for rate_key, replicas_key in (
                 ("leader.replication.throttled.rate", "leader.replication.throttled.replicas"),

@@ -22,15 +22,11 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from kraftlog.effects import RequestReport
-    from kraftlog.ports.logs import LogReader
     from kraftlog.replication.fetcher import FetchConfig, FollowedPartition
-    from kraftlog.replication.lost_replicas import LostReplicas
-    from kraftlog.replication.partition import Partition, PartitionAppend
-    from kraftlog.replication.quotas import ReplicationQuota
+    from kraftlog.replication.partition import Partition
+    from kraftlog.replication.replica_manager import ReplicaManager
+    from kraftlog.replication.replicating_node import ReplicatingNode
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.fetch import PartitionData
 
@@ -39,37 +35,15 @@ CHANNEL_PREFIX = "replication-"
 
 
 class ReplicaFetchers:
-    """A fetcher for each leader, or several (`num.replica.fetchers`).
-
-    `address_of(broker)` is its inter-broker endpoint, or None; `turn` has the appends of this turn;
-    `moved(partition)` is called when the high watermark of a followed partition has moved.
-    """
+    """A fetcher for each leader, or several (`num.replica.fetchers`)."""
 
     def __init__(
-        self,
-        config: FetchConfig,
-        logs: LogReader,
-        emit: Callable[[Any], None],
-        turn: list[PartitionAppend],
-        address_of: Callable[[int], tuple[str, int] | None],
-        broker_epoch: Callable[[], int],
-        moved: Callable[[Partition], None],
-        quota: ReplicationQuota,
-        lost_replicas: LostReplicas,
-        send_fetch: Callable[[Any], None],
-        poll_by: Callable[[int], None],
+        self, config: FetchConfig, node: ReplicatingNode, replicas: ReplicaManager
     ) -> None:
         self._config = config
-        self._logs = logs
-        self._emit = emit
-        self._send_fetch = send_fetch
-        self._poll_by = poll_by
-        self._turn = turn
-        self._address_of = address_of
-        self._broker_epoch = broker_epoch
-        self._moved = moved
-        self._quota = quota
-        self._lost_replicas = lost_replicas
+        self._node = node
+        self._replicas = replicas
+        self._quota = replicas.quotas.follower
         #: By leader id, and the number of the fetcher among those for this leader.
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         #: The fetcher of each followed partition.
@@ -86,9 +60,7 @@ class ReplicaFetchers:
         key = leader_id, _fetcher_number(partition) % self._config.fetchers
         fetcher = self._fetchers.get(key)
         if fetcher is None:
-            fetcher = self._fetchers[key] = Fetcher(
-                leader_id, self._config, self._broker_epoch, self._last_epoch
-            )
+            fetcher = self._fetchers[key] = Fetcher(leader_id, self._config, self._node)
         self._by_partition[partition] = fetcher
         fetcher.add(partition)
 
@@ -100,9 +72,6 @@ class ReplicaFetchers:
 
     def is_following(self, partition: Partition) -> bool:
         return partition in self._by_partition
-
-    def _last_epoch(self, partition: Partition) -> int:
-        return self._logs.latest_epoch(partition.log)
 
     def _throttle_ms(self, partition: Partition) -> int:
         """How long to throttle a partition: not at all unless it lacks committed records."""
@@ -132,22 +101,22 @@ class ReplicaFetchers:
             elif fetcher.can_send(now):
                 if self._quota.is_limited:
                     fetcher.throttle(self._throttle_ms, now)
-                    self._poll_by(fetcher.deadline() or now.monotonic_ms)
+                    self._node.poll_by(fetcher.deadline() or now.monotonic_ms)
                     if not fetcher.can_send(now):
                         continue
                 self._send(key, fetcher, now)
 
     def _send(self, key: tuple[int, int], fetcher: Fetcher, now: Now) -> None:
-        address = self._address_of(fetcher.leader_id)
+        address = self._replicas.address_of(fetcher.leader_id)
         if address is None:
             fetcher.failed(now)
-            self._poll_by(now.monotonic_ms)
+            self._node.poll_by(now.monotonic_ms)
             return
         request = fetcher.request()
         self._requests_sent += 1
         fetcher.in_flight = self._requests_sent
         self._in_flight[self._requests_sent] = fetcher
-        self._send_fetch(
+        self._node.send_fetch(
             SendRequest(
                 channel=f"{CHANNEL_PREFIX}{key[1]}",
                 peer=fetcher.leader_id,
@@ -226,7 +195,7 @@ class ReplicaFetchers:
         partition = followed.partition
         runs, error = check_fetched(records, partition.end, partition.leader_epoch)
         for run in runs:
-            partition.append_fetched(run, self._turn)
+            partition.append_fetched(run, self._replicas.turn)
         if runs:
             fetcher.appended(followed)
             if self._quota.applies_to(partition):
@@ -244,18 +213,18 @@ class ReplicaFetchers:
         topic, index = followed.partition.log
         if problem != followed.last_problem:
             followed.last_problem = problem
-            self._emit(LogLine(f"{topic}-{index}: {problem}"))
+            self._node.emit(LogLine(f"{topic}-{index}: {problem}"))
 
     def follow_leader(self, partition: Partition) -> None:
         """Follow the leader's high watermark and log start, as far as this log is written."""
         if partition.follow_high_watermark():
-            self._moved(partition)
-        if partition in self._lost_replicas.incomplete and not partition.lag:
-            self._lost_replicas.caught_up(partition)
+            self._replicas.delayed_fetches.committed(partition)
+        if partition in self._replicas.lost_replicas.incomplete and not partition.lag:
+            self._replicas.lost_replicas.caught_up(partition)
         start = min(partition.leader_start, partition.written_end)
         if start > partition.start:
             partition.start_moved(start)
-            self._emit(MoveLogStart(partition.log, start))
+            self._node.emit(MoveLogStart(partition.log, start))
             fetcher = self._by_partition.get(partition)
             if fetcher is not None:  # the leader's DeleteRecords waits for it
                 fetcher.start_moved((partition.topic_id, partition.index))
@@ -284,7 +253,7 @@ class ReplicaFetchers:
     ) -> None:
         """Truncate to where the two logs may agree; the next response shows whether they do."""
         epoch, end = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
-        _, own_end = self._logs.end_of_epoch(followed.partition.log, epoch)
+        _, own_end = self._node.logs.end_of_epoch(followed.partition.log, epoch)
         if own_end >= 0:
             end = min(end, own_end)
         why = f"this log diverges from the leader's log in epoch {epoch}"
@@ -300,7 +269,7 @@ class ReplicaFetchers:
         partition = followed.partition
         if offset < partition.high_watermark:
             topic, index = partition.log
-            self._emit(
+            self._node.emit(
                 LogLine(
                     f"{topic}-{index}: truncating to offset {offset}, below the high watermark "
                     f"{partition.high_watermark}: {why}; committed records are lost"
@@ -318,7 +287,7 @@ class ReplicaFetchers:
         partition = followed.partition
         fetcher.pause(followed)
         partition.begin_truncation()
-        self._emit(TruncatePartition(partition.log, partition.topic_id, offset, restarts))
+        self._node.emit(TruncatePartition(partition.log, partition.topic_id, offset, restarts))
 
     def truncated(self, partition: Partition, now: Now) -> None:
         """The log of a followed partition is truncated: fetch from its new end."""

@@ -52,11 +52,8 @@ if TYPE_CHECKING:
     from kraftlog.metadata.loader import MetadataLoader
     from kraftlog.metadata.values import BrokerImage, PartitionImage
     from kraftlog.replication.partition import PartitionAppend
-    from kraftlog.replication.services import (
-        PartitionListener,
-        ReplicationConfig,
-        ReplicationServices,
-    )
+    from kraftlog.replication.replicating_node import ReplicatingNode
+    from kraftlog.replication.services import PartitionListener, ReplicationConfig
     from kraftlog.replication.topic_configs import TopicConfigs
     from kraftlog.types import DelayedResponse, LogName, Now, Uuid
 
@@ -78,18 +75,18 @@ class ReplicaManager(Part, MetadataPublisher):
         config: ReplicationConfig,
         metadata: MetadataLoader,
         topic_configs: TopicConfigs,
-        services: ReplicationServices,
+        node: ReplicatingNode,
     ) -> None:
         self._broker_id = config.fetch.broker_id
         self._listener = config.listener
         self._metadata = metadata
         self._topic_configs = topic_configs
-        self._services = services
-        self._emit = services.emit
+        self._node = node
+        self._emit = node.emit
         self.listeners: list[PartitionListener] = []
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
-        self._settings = PartitionSettings(metadata, topic_configs, self.partitions, services.emit)
+        self._settings = PartitionSettings(metadata, topic_configs, self.partitions, node.emit)
         #: The appends of this turn, each to one partition.
         self.turn: list[PartitionAppend] = []
         self.topic_stats = BrokerTopicStats()
@@ -106,68 +103,28 @@ class ReplicaManager(Part, MetadataPublisher):
         #: How often high watermarks have moved; `LogMaintenance` stores them if any has (V15).
         self.high_watermark_moves = 0
         self.selects_by_rack = config.selects_by_rack
-        self.delayed_fetches = DelayedFetches(
-            services.clock, services.fail, wakes_followers=config.selects_by_rack
+        self.delayed_fetches = DelayedFetches(node, wakes_followers=config.selects_by_rack)
+        self.quotas = ReplicationQuotas(config, node, topic_configs)
+        self.deletions = DelayedDeletions(node, metadata)
+        self.in_sync_replicas = InSyncReplicas(
+            config, node, metadata, self.deletions, self._high_watermark_moved
         )
-        self.quotas = ReplicationQuotas(
-            self._broker_id,
-            services.config_layers,
-            topic_configs,
-            services.clock,
-            config.quota_windows,
-            config.quota_window_ms,
-        )
-        self.deletions = DelayedDeletions(services.schedule, self._is_alive)
-        self.in_sync_replicas = self._in_sync_replicas(config)
-        self.directory_assignments = DirectoryAssignments(
-            self._broker_id, services.broker_epoch, services.send_to_controller
-        )
+        self.directory_assignments = DirectoryAssignments(self._broker_id, node)
         self.lost_replicas = LostReplicas(
-            self._broker_id, metadata, self.directory_assignments, services.emit
+            self._broker_id, metadata, self.directory_assignments, node.emit
         )
-        self.fetchers = ReplicaFetchers(
-            config.fetch,
-            services.logs,
-            services.emit,
-            self.turn,
-            self._address_of,
-            services.broker_epoch,
-            self.delayed_fetches.committed,
-            self.quotas.follower,
-            self.lost_replicas,
-            services.send_fetch,
-            services.poll_by,
-        )
-
-    def _in_sync_replicas(self, config: ReplicationConfig) -> InSyncReplicas:
-        services = self._services
-        return InSyncReplicas(
-            self._broker_id,
-            self._metadata,
-            config.max_lag_ms,
-            config.max_lag_bytes,
-            services.clock,
-            services.broker_epoch,
-            services.send_to_controller,
-            self._high_watermark_moved,
-            self.deletions,
-            services.poll_by,
-        )
+        self.fetchers = ReplicaFetchers(config.fetch, node, self)
 
     @property
     def has_opened_logs(self) -> bool:
         """Whether all logs are open, have failed or lack disk space, and losses are known (V5)."""
         return self.is_registered and not self._unopened and self.lost_replicas.are_reported
 
-    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+    def address_of(self, broker_id: int) -> tuple[str, int] | None:
         """The inter-broker endpoint of a registered broker, or None."""
         broker = self._metadata.image.brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoint(self._listener)
         return None if endpoint is None else (endpoint.host, endpoint.port)
-
-    def _is_alive(self, broker_id: int) -> bool:
-        broker = self._metadata.image.brokers.get(broker_id)
-        return broker is not None and broker.active
 
     def partition(self, topic: str, topic_id: Uuid, index: int, by_id: bool) -> Partition | int:
         """The partition that a request names by topic name or id; else an error code."""
@@ -229,7 +186,7 @@ class ReplicaManager(Part, MetadataPublisher):
         partition.leave_turn(self.turn)
         for pending, result in partition.undo(append):
             self._fail_produce(pending, result, ErrorCode.KAFKA_STORAGE_ERROR)
-        self.fetchers.write_failed(partition, self._services.clock())
+        self.fetchers.write_failed(partition, self._node.now)
 
     def take_back(self, partitions: Iterable[Partition]) -> None:
         """Discard this turn's appends to the partitions; fail the requests that wait for them."""
@@ -259,7 +216,7 @@ class ReplicaManager(Part, MetadataPublisher):
             may_fail = timeout_ms != UNTIL_COMMITTED
             waiting = DelayedProduce(partition, offset, pending, result, may_fail=may_fail)
             if may_fail:
-                self._services.schedule(waiting, timeout_ms)
+                self._node.wait_for_ms(waiting, timeout_ms)
         if partition.lacks_replicas:
             self._high_watermark_moved(partition)
 
@@ -300,7 +257,7 @@ class ReplicaManager(Part, MetadataPublisher):
         return (
             self.delayed_fetches.has_work
             or self.in_sync_replicas.changes.is_due
-            or self.fetchers.has_work(self._services.clock())
+            or self.fetchers.has_work(self._node.now)
         )
 
     def send_requests(self, now: Now) -> None:
@@ -366,7 +323,7 @@ class ReplicaManager(Part, MetadataPublisher):
             self.deletions.fail(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self.write_failed(partition)
-            self.lost_replicas.failed(partition, self._services.logs.directories)
+            self.lost_replicas.failed(partition, self._node.logs.directories)
             for listener in self.listeners:
                 listener.log_failed(partition)
 
@@ -375,12 +332,12 @@ class ReplicaManager(Part, MetadataPublisher):
             return  # removed and assigned again in between: the new log is not open yet
         partition.truncated(message.start, message.end)
         if self.fetchers.is_following(partition):
-            self.fetchers.truncated(partition, self._services.clock())
+            self.fetchers.truncated(partition, self._node.now)
             # Consumers may wait beyond its end now, or before its start (V24).
             self.delayed_fetches.role_changed(partition)
             return
         if partition.leads:  # elected meanwhile
-            partition.set_producers(self._services.logs.producers(partition.log))
+            partition.set_producers(self._node.logs.producers(partition.log))
         self._log_is_ready(partition)
 
     def _log_is_ready(self, partition: Partition) -> None:
@@ -459,9 +416,9 @@ class ReplicaManager(Part, MetadataPublisher):
         if after is not None:
             is_new = before is None or before.epoch != after.epoch
             if is_new and after.id == self._broker_id:  # another process may have reported its own
-                for key, directory in open_directories(self.partitions, self._services.logs):
+                for key, directory in open_directories(self.partitions, self._node.logs):
                     self.lost_replicas.check(self.partitions[key], directory)
-            self.fetchers.broker_changed(after.id, self._services.clock(), is_new_process=is_new)
+            self.fetchers.broker_changed(after.id, self._node.now, is_new_process=is_new)
         self.in_sync_replicas.broker_changed(after)
         self.deletions.check_all()
 
@@ -470,7 +427,7 @@ class ReplicaManager(Part, MetadataPublisher):
 
         Otherwise two processes with one id would both lead.
         """
-        if not self.is_registered or self._services.is_registered() == self._has_roles:
+        if not self.is_registered or self._node.is_registered() == self._has_roles:
             return
         self._has_roles = not self._has_roles
         if self._has_roles:
@@ -535,12 +492,12 @@ class ReplicaManager(Part, MetadataPublisher):
         if not partition.leads:
             partition.drop_pending(self.turn)
             if partition.is_open:
-                partition.set_producers(self._services.logs.producers(partition.log))
+                partition.set_producers(self._node.logs.producers(partition.log))
         partition.lead(image.leader_epoch, may_serve=self.lost_replicas.may_lead(partition))
         if partition.is_open:
             self._serve(partition)
         elif partition in self.lost_replicas.without_log:
-            self.lost_replicas.elected(partition, self._services.logs.directories)
+            self.lost_replicas.elected(partition, self._node.logs.directories)
 
     def _follow(self, partition: Partition, image: PartitionImage) -> None:
         """Stop leading, if this broker did, and fetch from the new leader if there is one (V6)."""

@@ -5,7 +5,6 @@ A broker that has a number in a table (`cluster`) never changes: an event is app
 
 from __future__ import annotations
 
-from kraftlog.replication.services import ReplicationServices
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.produce import (
     PartitionProduceResponse,
@@ -32,7 +31,7 @@ OMITTED = {
         {
             "_metadata",
             "_topic_configs",
-            "_services",
+            "_node",
             "_emit",
             "topic_stats",
             "quotas",
@@ -41,14 +40,11 @@ OMITTED = {
             "high_watermark_moves",
         }
     ),
-    "ReplicaFetchers": frozenset(
-        {"_config", "_logs", "_emit", "_quota", "_requests_sent", "_in_flight"}
-    ),
+    "ReplicaFetchers": frozenset({"_config", "_node", "_quota", "_requests_sent", "_in_flight"}),
     "Fetcher": frozenset(
         {
             "_config",
-            "_last_epoch",
-            "_broker_epoch",
+            "_node",
             "in_flight",
             "_due_ms",
             "_backoff_ms",
@@ -57,22 +53,21 @@ OMITTED = {
     ),
     "FollowedPartition": frozenset({"backoff_ms", "last_problem"}),
     "InSyncReplicas": frozenset(
-        {"_metadata", "_check_due_ms", "_elected_ms", "_unfetched", "_clock", "_moved"}
+        {"_metadata", "_check_due_ms", "_elected_ms", "_unfetched", "_node", "_moved"}
     ),
     "IsrChanges": frozenset(
-        {"_due_ms", "_retry_ms", "_failures", "_incomplete", "_send", "_broker_epoch", "_refused"}
+        {"_due_ms", "_retry_ms", "_failures", "_incomplete", "_node", "_refused"}
     ),
     "Partition": frozenset({"counts", "append_config", "written_bytes"}),
     "Follower": frozenset({"caught_up_bytes", "fetched_bytes"}),
     "DelayedFetch": frozenset({"written_at_read", "node"}),
     "Reading": frozenset({"sent_bytes", "response", "size", "_node"}),
     "Reader": frozenset({"pending_positions"}),
-    "DelayedFetches": frozenset({"_clock", "_fail"}),
-    "DelayedDeletions": frozenset({"_schedule", "_is_alive"}),
+    "DelayedFetches": frozenset({"_node"}),
+    "DelayedDeletions": frozenset({"_node", "_metadata"}),
 }
 #: Values that are copied: they refer to copied objects, or change until they are sent.
 COPIED_VALUES = (
-    ReplicationServices,
     ProduceResponse,
     TopicProduceResponse,
     PartitionProduceResponse,

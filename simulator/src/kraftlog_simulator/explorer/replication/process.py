@@ -33,7 +33,8 @@ from kraftlog.records.builder import BatchBuilder
 from kraftlog.replication.fetcher import FetchConfig
 from kraftlog.replication.followers import LONG_AGO_MS
 from kraftlog.replication.replica_manager import ReplicaManager
-from kraftlog.replication.services import ReplicationConfig, ReplicationServices
+from kraftlog.replication.replicating_node import ReplicatingNode
+from kraftlog.replication.services import ReplicationConfig
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.types import NULL_UUID, Now
 from kraftlog.value import TYPE_CHECKING, Value
@@ -121,9 +122,10 @@ class PendingFetch(Pending):
         self.process.fetched(self.sent, response)
 
 
-class Process:
+class Process(ReplicatingNode):
     """One process of a broker; it has the attributes of a `Node` that the handlers use."""
 
+    logs: Log  # type: ignore[assignment]  # it has what replication uses
     max_fetch_bytes = 1 << 30
     now = NOW
 
@@ -151,41 +153,41 @@ class Process:
         #: No fetch session is kept: each fetch names its position.
         self.fetch_sessions = FetchSessions(0, ConstantBits())
         self.loader = MetadataLoader()
-        configs = TopicConfigs(self.loader, self._layers)
+        configs = TopicConfigs(self.loader, self.config_layers)
         self.replica_manager = ReplicaManager(
             ReplicationConfig(LISTENER, _max_lag_ms, -1, FetchConfig(broker_id)),
             self.loader,
             configs,
-            ReplicationServices(
-                logs=logs,  # type: ignore[arg-type]  # it has what replication uses
-                emit=self._emit,
-                send_fetch=self._emit,
-                poll_by=_never_polled,
-                schedule=_never,
-                fail=_raise,
-                clock=_clock,
-                broker_epoch=self._broker_epoch,
-                send_to_controller=self._ask_controller,
-                is_registered=self._is_registered,
-                config_layers=self._layers,
-            ),
+            self,
         )
         self.loader.publishers += [configs, self.replica_manager]
 
-    def _layers(self) -> ConfigLayers:
+    def config_layers(self) -> ConfigLayers:
         return ConfigLayers({})
 
-    def _broker_epoch(self) -> int:
+    def broker_epoch(self) -> int:
         return self.epoch
 
-    def _is_registered(self) -> bool:
+    def is_registered(self) -> bool:
         broker = self.image.brokers.get(self.id)
         return broker is not None and broker.epoch == self.epoch
 
-    def _emit(self, effect: Any) -> None:
+    def emit(self, effect: Any) -> None:
         self.effects.append(effect)
 
-    def _ask_controller(
+    def send_fetch(self, effect: Any) -> None:
+        self.effects.append(effect)
+
+    def poll_by(self, due_ms: int) -> None:
+        pass  # the explorer fires timers by name
+
+    def wait_for_ms(self, operation: Any, timeout_ms: int) -> None:
+        pass  # time stands still
+
+    def fail(self, _: Any, error: Exception) -> None:
+        raise error
+
+    def send_to_controller(
         self, api_key: int, _: int, request: Message, on_done: Any, __: Now
     ) -> None:
         assert api_key == ApiKey.ALTER_PARTITION
@@ -367,19 +369,3 @@ class Process:
 
 def _max_lag_ms() -> int:
     return MAX_LAG_MS
-
-
-def _clock() -> Now:
-    return NOW
-
-
-def _never(_operation: Any, _timeout_ms: int) -> None:
-    """No produce request times out."""
-
-
-def _never_polled(_due_ms: int) -> None:
-    """Time does not pass."""
-
-
-def _raise(_: Any, error: Exception) -> None:
-    raise error
