@@ -130,7 +130,8 @@ def raise_minimum(world: ClusterWorld, rng: Rng, for_ms: int) -> None:  # noqa: 
     keys = [
         key
         for key, image in world.image.partitions.items()
-        if image.leader >= 0 and len(image.isr) > 1
+        # a topic is removed before its partitions, which may take many turns
+        if image.leader >= 0 and len(image.isr) > 1 and key[0] in world.image.topics
     ]
     if not keys:
         return
@@ -148,15 +149,17 @@ def raise_minimum(world: ClusterWorld, rng: Rng, for_ms: int) -> None:  # noqa: 
 def _raise(
     world: ClusterWorld, rng: Rng, key: PartitionKey, leader: ClusterNode, minimum: int
 ) -> None:
-    image = world.image.partitions.get(key)
-    if world.healed or image is None or image.leader != leader.id or len(image.isr) != minimum:
+    image, topic = world.image.partitions.get(key), world.image.topics.get(key[0])
+    if world.healed or image is None or topic is None:
+        return
+    if image.leader != leader.id or len(image.isr) != minimum:
         return
     until = world.time + rng.between(*HELD_MS)
     world.network.calm = False
     for other in world.replicas:
         if other != leader.id:
             world.network.clogged[other, leader.id] = until
-    set_minimum(world, world.image.topics[key[0]].name, minimum)
+    set_minimum(world, topic.name, minimum)
     committed = world.committed(key)
 
     def has_shrunk() -> bool:
