@@ -6,6 +6,7 @@ be on its way. Epochs alone tell the controller that it is late (V1, V9).
 
 from __future__ import annotations
 
+from kraftlog.effects import RequestFailed
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.effects import SendRequest
+    from kraftlog.effects import RequestReport, SendRequest
     from kraftlog_simulator.rng import Rng
 
 LATE_REQUESTS = "late-requests"
@@ -39,8 +40,10 @@ class LateRequests:
         #: The last ISR change that each broker has proposed.
         self.proposals: dict[int, Any] = {}
         #: The processes, by broker and broker epoch, of which a heartbeat that wants a fence was
-        #: late: they may want none any more.
+        #: late, or has failed and may still arrive: they may want none any more.
         self.want_fence: set[tuple[int, int]] = set()
+        #: The heartbeats in flight that want a fence, by broker, channel and number: the epoch.
+        self._in_flight: dict[tuple[int, str, int], int] = {}
         #: Called at the next ISR change that a broker proposes.
         self.on_proposal: dict[int, Callable[[], None]] = {}
 
@@ -51,6 +54,10 @@ class LateRequests:
             self.proposals[proposer] = effect.request
             if proposer in self.on_proposal:
                 self.on_proposal.pop(proposer)()
+        if effect.api_key == ApiKey.BROKER_HEARTBEAT and effect.request.want_fence:
+            heartbeat = effect.request
+            key = heartbeat.broker_id, effect.channel, effect.number
+            self._in_flight[key] = heartbeat.broker_epoch
         world = self._world
         if world.time >= self.until_ms or effect.api_key not in REPEATED:
             return
@@ -61,6 +68,12 @@ class LateRequests:
         for _ in range(COPIES):
             late_ms = self._rng.between(*LATE_BY_MS)
             world.schedule(world.time + late_ms, self.arrive, effect.api_key, effect.request)
+
+    def reported(self, broker: int, report: RequestReport) -> None:
+        """A broker learns the outcome of a request; one that has failed may still arrive."""
+        epoch = self._in_flight.pop((broker, report.channel, report.number), None)
+        if epoch is not None and isinstance(report, RequestFailed):
+            self.want_fence.add((broker, epoch))
 
     def arrive(self, api_key: int, request: Any) -> None:
         """A copy of a request reaches the active controller."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kraftlog.controller.state import MIN_ISR
-from kraftlog.effects import DeleteLog
+from kraftlog.effects import DeleteLog, RequestReport
 from kraftlog.errors import StorageError
 from kraftlog.metadata.changes import PartitionChanged
 from kraftlog.metadata.loader import MetadataPublisher
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.messages import ElectionState
     from kraftlog.replication.partition import Partition
     from kraftlog.storage.log import Log
+    from kraftlog.types import Now
     from kraftlog_simulator.cluster.world import ClusterWorld
     from kraftlog_simulator.rng import Rng
 
@@ -243,6 +244,11 @@ class ClusterNode(NodeReplica):
         if self.is_leaving and self._node is not None and self.node.has_left:
             self.is_leaving = False
             self.world.schedule(self.world.time, self.close, self.incarnation)
+
+    def _notify(self, report: Any, now: Now) -> None:
+        if isinstance(report, RequestReport):
+            self.world.late_requests.reported(self.id, report)
+        super()._notify(report, now)
 
     def _report_turn(self) -> None:
         super()._report_turn()

@@ -58,8 +58,10 @@ class Operator(Client):
 
     @property
     def _leaderless(self) -> list[PartitionKey]:
-        partitions = self.world.image.partitions
-        return [key for key in self._keys if key in partitions and partitions[key].leader < 0]
+        partitions, topics = self.world.image.partitions, self.world.image.topics
+        # a topic is removed before its partitions, which may take many turns
+        keys = [key for key in self._keys if key in partitions and key[0] in topics]
+        return [key for key in keys if partitions[key].leader < 0]
 
     def deadline(self) -> int | None:
         return self._retry_at_ms if self._leaderless and not self._awaits_response else None
