@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kraftlog
+import kraftlog_simulator
 from kraftlog_simulator.run import simulate
 from kraftlog_simulator.scenarios.catalog import SCENARIOS
 from tests.simulator import traces
@@ -95,8 +96,9 @@ def test_a_seed_gives_the_same_bytes_under_any_python(tmp_path: Path) -> None:
     if not others:
         pytest.skip("this machine has no other Python from 3.11 on")
     (tmp_path / "crc32c.py").write_text(CHECKSUM)
-    sources = os.path.dirname(os.path.dirname(kraftlog.__file__))
-    path = f"{sources}:{tmp_path}"
+    files = (kraftlog.__file__, kraftlog_simulator.__file__)
+    sources = [os.path.dirname(os.path.dirname(file)) for file in files]
+    path = ":".join([*sources, str(tmp_path)])
     played = [traces.start("mixture", TRACED_SEEDS, hash_seed="1")]
     played += [
         traces.start("mixture", TRACED_SEEDS, hash_seed="7", python=python, path=path)

@@ -102,8 +102,7 @@ class PendingResponse:
         except Exception as error:  # the request is carried out; only its response fails
             self._fail_connection(error)
             return
-        self.pieces = pieces
-        self.connection.ready(self)
+        self._send(pieces)
 
     def respond_in_steps(self, response: Any, items: int) -> Iterator[int]:
         """`respond` in steps if the response has many items; yields their costs.
@@ -131,9 +130,12 @@ class PendingResponse:
         except Exception as error:
             self._fail_connection(error)
             return
+        self._send(pieces)
+        yield from free_message_in_steps(response)
+
+    def _send(self, pieces: list[Any]) -> None:
         self.pieces = pieces
         self.connection.ready(self)
-        yield from free_message_in_steps(response)
 
     def _fail_connection(self, error: Exception) -> None:
         assert self.api is not None
@@ -148,5 +150,4 @@ class PendingResponse:
 
     def respond_nothing(self) -> None:
         """Complete a request without a response (Produce with acks=0)."""
-        self.pieces = []
-        self.connection.ready(self)
+        self._send([])
