@@ -17,6 +17,7 @@ from kraftlog_simulator.cluster.invariants import (
     ClusterInvariant,
     EpochsGrow,
     ReplicaChange,
+    SoundIsr,
 )
 from kraftlog_simulator.cluster.node import ReplicaSnapshot
 from kraftlog_simulator.cluster.run import begin
@@ -429,6 +430,23 @@ def test_v19_a_replica_removed_and_added_within_one_image_began_again() -> None:
     assert {*scene.committed.confirmed} == {*others}
     scene.change_partition(isr=(0, 1, 2))
     assert removed in scene.committed.confirmed
+
+
+def test_v21_eligible_replicas_may_become_a_fenced_isr() -> None:
+    """All of them, until the next leader; of a partition that had none of them it is found."""
+    scene = Scene()
+    brokers, full = scene.world.image.brokers, scene.image
+    for broker in (0, 1):
+        brokers[broker] = brokers[broker].replace(fenced=True)
+    alone = full.replace(replicas=(0, 1), isr=(), elr=(0, 1), leader=-1, leader_epoch=8)
+    restored = alone.replace(isr=(0, 1), elr=(), partition_epoch=alone.partition_epoch + 1)
+    invariant = scene.find(SoundIsr)
+    invariant.on_partition(alone, restored)
+    scene.world.image.partitions[scene.key] = restored
+    invariant.on_image(scene.world.image)
+    scene.world.image.partitions[scene.key] = restored.replace(leader_epoch=9)
+    with pytest.raises(Violation, match=r"\[0, 1\] are fenced"):
+        invariant.on_image(scene.world.image)
 
 
 def test_v19_a_crash_may_bring_back_what_was_deleted() -> None:

@@ -343,7 +343,8 @@ class SoundIsr(ClusterInvariant):
     """S2: the leader is in the ISR, the ISR among the replicas, and no member is fenced.
 
     A fenced broker may be the only member of an ISR without a leader or, after a clean restart,
-    still lead a partition that has no other replica.
+    still lead a partition that has no other replica. If eligible leader replicas are switched off,
+    those of a partition without a leader become its ISR (V21): all of them may be fenced.
     """
 
     name = "sound ISR"
@@ -352,6 +353,13 @@ class SoundIsr(ClusterInvariant):
         super().__init__(world)
         self._partitions: dict[PartitionKey, PartitionImage] = {}
         self._brokers: dict[int, BrokerImage] = {}
+        #: Partitions whose eligible replicas became the ISR, and the leader epoch until the next.
+        self._restored: dict[PartitionKey, int] = {}
+
+    def on_partition(self, before: PartitionImage, after: PartitionImage) -> None:
+        eligible = before.elr or before.last_known_elr
+        if before.leader < 0 and not before.isr and after.isr == eligible and after.leader < 0:
+            self._restored[after.topic_id, after.index] = after.leader_epoch
 
     def on_image(self, image: Image) -> None:
         brokers_changed = False
@@ -373,7 +381,8 @@ class SoundIsr(ClusterInvariant):
             self.fail(f"{what}: the replicas are {partition.replicas}")
         fenced = [broker for broker in isr if image.brokers[broker].fenced]
         may_be_fenced = leader < 0 or partition.replicas == (leader,)
-        if fenced and not (may_be_fenced and isr == (fenced[0],)):
+        was_eligible = leader < 0 and self._restored.get(key) == partition.leader_epoch
+        if fenced and not (may_be_fenced and isr == (fenced[0],)) and not was_eligible:
             self.fail(f"{what}: {fenced} are fenced")
         if not isr and (leader >= 0 or not (elr or partition.last_known_elr)):
             self.fail(f"{what}: the ISR is empty")
