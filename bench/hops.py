@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from kraftlog.wire.schema import Message
 
+SIMULATOR = "kraftlog_simulator"
+
 #: The functions in which a request reaches a milestone, and what has happened then.
 MILESTONES = {
     "node.handlers.forwarding.handle": "parsed",
@@ -36,7 +38,7 @@ MILESTONES = {
     "raft.fetching.advance": "committed",
     "metadata.loader.MetadataLoader.replay_in_steps": "replayed",
     "runner.logs.Logs.locate": "located",
-    "simulator.host.VirtualConnection.ready": "answered",
+    f"{SIMULATOR}.virtual_connection.VirtualConnection.ready": "answered",
 }
 
 
@@ -61,7 +63,7 @@ class Way:
         caller: FrameType | None = frame
         while caller is not None:
             name = self._name(caller)
-            if name and not name.startswith("simulator.") and name not in self._seen:
+            if name and not name.startswith(SIMULATOR) and name not in self._seen:
                 self._seen.add(name)
                 new.append(name)
             caller = caller.f_back
@@ -73,9 +75,9 @@ class Way:
         code = frame.f_code
         name = self._names.get(code)
         if name is None:
-            package, _, module = frame.f_globals.get("__name__", "").partition(".")
-            is_own = package == "kraftlog" and not code.co_name.endswith("comp>")
-            name = f"{module}.{code.co_qualname}" if is_own else ""
+            module = frame.f_globals.get("__name__", "")
+            is_own = module.startswith(("kraftlog.", SIMULATOR)) and code.co_name[-5:] != "comp>"
+            name = f"{module.removeprefix('kraftlog.')}.{code.co_qualname}" if is_own else ""
             self._names[code] = name
         return name
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from bench.hops import ways
 
+from tests.house_rules import ROOT
+
 QUOTED = (
     "{} for CreateTopics, {} for a Produce and {} for a consumer's Fetch, "
     "{} and {} when these are repeated."
@@ -21,5 +23,5 @@ def test_the_quoted_numbers_of_functions_are_the_counted_ones() -> None:
         "Produce, repeated",
         "Fetch, repeated",
     )
-    text = Path("docs/architecture.md").read_text()
+    text = Path(ROOT, "docs/architecture.md").read_text(encoding="utf-8")
     assert QUOTED.format(*[hops[what] for what in order]) in text, hops
