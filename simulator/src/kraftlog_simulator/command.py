@@ -8,7 +8,7 @@ from collections import Counter
 from kraftlog.cli.common import UsageError, run_guarded
 from kraftlog.cli.show import print_json
 from kraftlog.value import TYPE_CHECKING
-from kraftlog_simulator.workers import ignore_signals
+from kraftlog_simulator.workers import begin_worker
 
 if TYPE_CHECKING:
     import argparse
@@ -180,7 +180,7 @@ def _outcomes(
     from functools import partial
     from multiprocessing import get_context
 
-    pool = ProcessPoolExecutor(options.jobs, get_context("spawn"), ignore_signals)
+    pool = ProcessPoolExecutor(options.jobs, get_context("spawn"), begin_worker)
     try:
         yield from pool.map(partial(_play, options, kinds), seeds, chunksize=_SEEDS_PER_TASK)
     finally:

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from kraftlog.value import TYPE_CHECKING
 from kraftlog_simulator.coverage import missing
 from kraftlog_simulator.run import scenario_of, simulate
-from kraftlog_simulator.workers import ignore_signals
+from kraftlog_simulator.workers import begin_worker
 
 if TYPE_CHECKING:
     from typing import Any
@@ -79,7 +79,7 @@ class Soak:
             signal.signal(number, self.stop)
         print(f"from seed {self.first} on, {processes} at a time; Ctrl-C ends it", flush=True)
         self._store_next_seed()
-        with ProcessPoolExecutor(processes, get_context("spawn"), ignore_signals) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn"), begin_worker) as pool:
             tasks: dict[Future[list[Outcome]], int] = {}
             upcoming = self.first
             while tasks or not self.stopping:
