@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 PLANT_BUG = """\
 import sys
 from tests.altered import AlteredFinder
-from tests.mutants.vote_not_persisted import MUTANT
-sys.meta_path.insert(0, AlteredFinder(MUTANT.module, MUTANT.mutated))
+from tests.mutants import MUTANTS
+change = MUTANTS["vote_not_persisted"].change
+sys.meta_path.insert(0, AlteredFinder(change.module, change.altered))
 """
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("jvm")]
 
