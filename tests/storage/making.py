@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
-from kraftlog.records.builder import BatchBuilder, build_batch
+from kraftlog.records.builder import build_batch
 from kraftlog.records.header import LENGTH_OVERHEAD
 from kraftlog.records.record import Record
 from kraftlog.records.walk import walk
@@ -14,6 +13,7 @@ from kraftlog.storage.config import LogConfig
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.recovery import open_log, run
 from kraftlog_simulator.files import MemoryFiles
+from tests.records.end_markers import build_end_marker
 
 if TYPE_CHECKING:
     from kraftlog.ports.files import Files
@@ -59,16 +59,15 @@ def marker(
     offset: int, producer_id: int, *, commit: bool, epoch: int = 0, producer_epoch: int = 0
 ) -> bytes:
     """The control batch that ends a transaction."""
-    builder = BatchBuilder(
-        base_offset=offset,
-        leader_epoch=epoch,
+    return build_end_marker(
+        commit=commit,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
+        coordinator_epoch=7,
+        timestamp_ms=T0,
+        base_offset=offset,
+        leader_epoch=epoch,
     )
-    builder.append(T0, struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 7), ())
-    return builder.build()
 
 
 def new_disk(files: Files | None = None, limit: int = 64) -> Disk:

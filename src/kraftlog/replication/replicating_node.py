@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class ReplicatingNode:
-    """What the replica manager and its parts need of their node."""
+    """What the replica manager and its parts need of their node.
+
+    A base class, not a Protocol: a double in a test has the methods that its test needs, and any
+    other raises.
+    """
 
     logs: LogReader
     #: When the current turn began.

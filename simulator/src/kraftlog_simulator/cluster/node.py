@@ -9,18 +9,15 @@ from kraftlog.effects import DeleteLog, RequestReport
 from kraftlog.errors import StorageError
 from kraftlog.metadata.changes import PartitionChanged
 from kraftlog.metadata.loader import MetadataPublisher
-from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.storage.directory import LogDirectory
-from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
+from kraftlog.storage.format import is_formatted
 from kraftlog.storage.meta_properties import load
 from kraftlog.value import TYPE_CHECKING
 from kraftlog_simulator.cluster.replica_logs import ReplicaLog
 from kraftlog_simulator.cluster.settings_administrator import TOPIC
 from kraftlog_simulator.files import PowerLost
 from kraftlog_simulator.nodes.connections import BROKER_PORT
-from kraftlog_simulator.nodes.log_view import DIRECTORY
-from kraftlog_simulator.nodes.replica import LISTENER, NodeReplica
-from kraftlog_simulator.process import CLUSTER_ID
+from kraftlog_simulator.nodes.replica import NodeReplica
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -199,16 +196,7 @@ class ClusterNode(NodeReplica):
         return opened, lost
 
     def _format_one(self, path: str) -> None:
-        formatting = DirectoryFormat(
-            cluster_id=CLUSTER_ID,
-            node_id=self.id,
-            features=first_levels(),
-            metadata_directory=DIRECTORY,
-            voters=None,
-            listener=LISTENER,
-        )
-        wall_ms = self.read_clock().wall_ms
-        format_directory(self.files, path, self.world.new_directory_id(), formatting, wall_ms)
+        self._format_directory(path, self.world.new_directory_id())
 
     # Leaving -------------------------------------------------------------------------------------
 

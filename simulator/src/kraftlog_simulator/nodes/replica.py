@@ -218,6 +218,11 @@ class NodeReplica(NodeProcess):
                 QuorumVoter(key.id, host_of(key.id), PORT, directory_id=key.directory_id)
                 for key in [voter.key for voter in world.voters.voters]
             ]
+        self._format_directory(DIRECTORY, self.key.directory_id, voters)
+
+    def _format_directory(
+        self, path: str, directory_id: bytes, voters: list[QuorumVoter] | None = None
+    ) -> None:
         formatting = DirectoryFormat(
             cluster_id=CLUSTER_ID,
             node_id=self.id,
@@ -226,8 +231,7 @@ class NodeReplica(NodeProcess):
             voters=voters,
             listener=LISTENER,
         )
-        wall_ms = self.read_clock().wall_ms
-        format_directory(self.files, DIRECTORY, self.key.directory_id, formatting, wall_ms)
+        format_directory(self.files, path, directory_id, formatting, self.read_clock().wall_ms)
 
     def _new_id(self) -> bytes:
         self._last_id += 1
