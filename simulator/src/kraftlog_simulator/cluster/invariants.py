@@ -163,6 +163,8 @@ class AcknowledgedIsKept(ClusterInvariant):
         if node.has_failed_directory:
             return  # it may have another log, until the disk with the one that it keeps is back
         committed = self.world.committed(key)
+        if node.may_have_deleted:  # as the leader, in the turn that a crash has ended
+            committed.delete_before(min(log.start, self.world.deleted_before(key)))
         # As in Kafka, a crash may bring back what was deleted; only a leader's is ever read.
         missing = committed.missing_in(log, committed.deleted_before)
         if missing is None or not log.is_known or key in self.world.kept.unclean:
