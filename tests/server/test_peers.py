@@ -21,7 +21,7 @@ from kraftlog.effects import (
     VersionUnsupported,
 )
 from kraftlog.errors import ErrorCode
-from kraftlog.runner.peers import ABORTED, CLOSED, NO_RESPONSE, REFUSED
+from kraftlog.runner.peers import ABORTED, CLOSED, NO_RESPONSE, REFUSED, SETUP_TIMEOUT_MS
 from kraftlog.server.peers import MAX_PROBES, SocketPeers
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -401,6 +401,24 @@ def test_reconnects_to_a_peer_that_always_closes_are_limited(links: PeerLinks) -
     while links.epoll.poll(0):
         links.handle_events()
         assert not select.select([links.listener], [], [], 0)[0]
+
+
+def test_a_reconnect_that_gets_no_response_is_given_up(links: PeerLinks) -> None:
+    """A machine that lost power with the request unread never ends the connection."""
+    links.send_vote()
+    links.accept_with_request().close()
+    assert links.next_report() == RequestFailed("quorum", 2, 1, CLOSED)
+    due_ms = NOW.monotonic_ms + SETUP_TIMEOUT_MS
+    assert links.peers.flush(NOW) == due_ms, "the loop wakes for it, though no request waits"
+    while not select.select([links.listener], [], [], 0)[0]:
+        links.handle_events()
+    silent, _ = links.listener.accept()
+    with silent:
+        assert links.peers.deadline() == due_ms
+        links.peers.expire(Now(due_ms, 0))
+        assert links.peers.deadline() is None
+        links.send_vote()
+        links.accept_with_request().close()
 
 
 def test_a_channel_lost_during_a_read_is_reset(links: PeerLinks) -> None:

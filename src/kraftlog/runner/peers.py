@@ -3,7 +3,8 @@
 A channel to a peer is one connection, opened for the first request. It begins with ApiVersions;
 other requests wait for that response and use the newest version that both sides support. A request
 that times out closes the connection, so its response cannot arrive later. A closed connection is
-reopened once, immediately: if that is refused, the peer's process is dead.
+reopened once, immediately: if that is refused, the peer's process is dead; if it is neither refused
+nor ready in time, it is given up.
 
 The host transports the bytes: sockets in the server, a virtual network in the simulator.
 """
@@ -44,6 +45,11 @@ NO_RESPONSE = "it accepts connections and does not respond"
 NO_CONNECTION = "no connection in time"
 ABORTED = "another request took its place"
 
+#: How long a peer may take to accept a connection and respond to ApiVersions, whether or not a
+#: request waits; the default of Kafka's `socket.connection.setup.timeout.ms`. A machine that loses
+#: power with that request unread never ends the connection, and all later requests would wait.
+SETUP_TIMEOUT_MS = 10_000
+
 #: How often a connection to a peer that accepts and closes it is reopened immediately.
 MAX_PROBES = 5
 
@@ -58,6 +64,8 @@ class PeerChannel:
         self.peer = peer
         self.address = address
         self.is_connected = False
+        #: When a connection that is being opened must be ready for requests.
+        self.setup_due_ms = NEVER_MS
         #: Whether a connection has ended, at `ended_ms`, and none has been opened since.
         self.has_ended = False
         self.ended_ms = 0
@@ -99,6 +107,8 @@ class PeerChannels:
         self.requests = self.responses = self.bytes_in = self.bytes_out = 0
         #: The requests of this turn; they are sent, and their timeouts start, at its end.
         self._new: list[SendRequest] = []
+        #: The earliest time limit of the connections that this turn has begun to open.
+        self._new_setup_due_ms = NEVER_MS
 
     # The host's part -----------------------------------------------------------------------------
 
@@ -120,16 +130,21 @@ class PeerChannels:
         self._new.append(effect)
 
     def deadline(self) -> int | None:
-        """The earliest time at which a request may time out."""
-        return min(
-            [channel.due_ms for channel in self._channels.values() if channel.in_flight],
-            default=None,
-        )
+        """The earliest time at which a request, or the opening of a connection, may time out."""
+        channels = self._channels.values()
+        due_ms = min([channel.due_ms for channel in channels if channel.in_flight], default=None)
+        setup_due_ms = min([channel.setup_due_ms for channel in channels], default=NEVER_MS)
+        if due_ms is None:
+            return None if setup_due_ms == NEVER_MS else setup_due_ms
+        return min(due_ms, setup_due_ms)
 
     def flush(self, now: Now) -> int:
-        """Send the requests of a turn, at its end; return when the first of them times out."""
+        """Send the requests of a turn, at its end.
+
+        Return when the first of them, or of the connections that the turn opens, times out.
+        """
         if not self._new:
-            return NEVER_MS
+            return self._take_new_setup_due_ms()
         requests, self._new = self._new, []
         channels: dict[PeerChannel, None] = {}
         for effect in requests:
@@ -142,17 +157,23 @@ class PeerChannels:
             if channel.is_open:
                 self._flush(channel, now)
             else:
-                self._connect(channel, now)
-        return min([now.monotonic_ms + effect.timeout_ms for effect in requests])
+                self._open(channel, now)
+        due_ms = min([now.monotonic_ms + effect.timeout_ms for effect in requests])
+        return min(due_ms, self._take_new_setup_due_ms())
+
+    def _take_new_setup_due_ms(self) -> int:
+        due_ms, self._new_setup_due_ms = self._new_setup_due_ms, NEVER_MS
+        return due_ms
 
     def expire(self, now: Now) -> None:
-        """Close the connections with timed out requests."""
+        """Close the connections with timed out requests, and those that did not open in time."""
         for channel in self._channels.values():
             if channel.in_flight and channel.due_ms <= now.monotonic_ms:
                 channel.due_ms = min([due_ms for _, due_ms in channel.in_flight.values()])
-                if channel.due_ms <= now.monotonic_ms:
-                    channel.forget_address()
-                    self.lost(channel, now, probe=False, why=_timeout_reason(channel))
+            is_overdue = channel.in_flight and channel.due_ms <= now.monotonic_ms
+            if is_overdue or channel.setup_due_ms <= now.monotonic_ms:
+                channel.forget_address()
+                self.lost(channel, now, probe=False, why=_timeout_reason(channel))
 
     # Requests ------------------------------------------------------------------------------------
 
@@ -202,7 +223,12 @@ class PeerChannels:
         self.requests += 1
         self.bytes_out += len(data)
 
-    # Responses -----------------------------------------------------------------------------------
+    # Connections that begin ----------------------------------------------------------------------
+
+    def _open(self, channel: PeerChannel, now: Now) -> None:
+        channel.setup_due_ms = now.monotonic_ms + SETUP_TIMEOUT_MS
+        self._new_setup_due_ms = min(self._new_setup_due_ms, channel.setup_due_ms)
+        self._connect(channel, now)
 
     def connected(self, channel: PeerChannel, now: Now) -> None:
         channel.is_connected, channel.has_ended = True, False
@@ -212,6 +238,8 @@ class PeerChannels:
             channel, ApiKey.API_VERSIONS, API_VERSIONS_VERSION, API_VERSIONS_CORRELATION, request
         )
         self._flush(channel, now)
+
+    # Responses -----------------------------------------------------------------------------------
 
     def receive(self, channel: PeerChannel, data: Buffer, now: Now) -> None:
         """Copy bytes into the receive buffer and handle them; `b""` if the peer has closed."""
@@ -275,6 +303,7 @@ class PeerChannels:
         if response.error_code or not response.api_keys:
             return False
         channel.probes = 0
+        channel.setup_due_ms = NEVER_MS
         channel.supported_versions = {
             api.api_key: (api.min_version, api.max_version) for api in response.api_keys
         }
@@ -351,7 +380,7 @@ class PeerChannels:
             channel.has_ended, channel.ended_ms = True, now.monotonic_ms
         if was_connected and probe and channel.probes < MAX_PROBES:
             channel.probes += 1
-            self._connect(channel, now)
+            self._open(channel, now)
         for effect, _ in failed.values():
             report = RequestFailed(
                 channel.name, channel.peer, effect.number, why, is_aborted=why == ABORTED
@@ -360,7 +389,7 @@ class PeerChannels:
 
     def _disconnect(self, channel: PeerChannel) -> None:
         self._close(channel)
-        channel.is_connected = False
+        channel.is_connected, channel.setup_due_ms = False, NEVER_MS
         channel.out.clear()
         channel.received = ReceiveBuffer()
         channel.sent_versions.clear()
