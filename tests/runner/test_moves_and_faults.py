@@ -21,9 +21,17 @@ from kraftlog.storage.future_logs import FUTURE, WHOLE
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog_simulator.files import Fault, MemoryFiles, PowerLost
-from tests.node.frame_client import FrameClient, create_topics, make_folders, set_config
+from tests.node.frame_client import (
+    FrameClient,
+    create_partitions,
+    create_topics,
+    make_folders,
+    remove_partitions,
+    set_config,
+)
 from tests.node.test_requests import batch, fetch, produce, produce_result, values_in
 from tests.runner.test_log_moves import LOG, path_of_log, request_move
+from tests.runner.test_removed_partitions import write
 from tests.virtual_host import VirtualHost, directory_id_of
 
 if TYPE_CHECKING:
@@ -356,6 +364,36 @@ def test_two_logs_that_the_metadata_places_nowhere_are_refused() -> None:
     assert [line for line in host.log_lines if line.endswith("remove the older ones")]
     assert host.node.replica_manager.by_log["first", 0].online
     assert folders(host) == {"data": ["demo-0"], "b": ["demo-0"], "c": ["demo-0"]}
+
+
+def test_v11_of_two_logs_the_one_of_a_removed_partition_is_deleted() -> None:
+    """The partition was removed and added again while a directory was offline.
+
+    The broker ended before the metadata named the directory of the new log.
+    """
+    host = start()
+    create_topics(host, {"demo": 2})
+    settle_with_time(host)
+    [old] = [path for path in PATHS if "demo-1" in folders(host)[path]]
+    assert write(host, b"old") == ErrorCode.NONE
+    host.files.kill()
+    host = start(host.files, lost=old)
+    assert remove_partitions(host, "demo", 1) == ErrorCode.NONE
+    create_partitions(host, "demo", 2)
+    settle_with_time(host)
+    assert write(host, b"new") == ErrorCode.NONE
+    [named] = [path for path in PATHS if path != old and "demo-1" in folders(host)[path]]
+    [unnamed] = [path for path in PATHS if path not in {old, named}]
+    host.files.kill()
+    host.files.make_folder(f"{unnamed}/demo-1")
+    for name in host.files.list(f"{named}/demo-1"):
+        data = host.files.bytes_of(f"{named}/demo-1/{name}")
+        host.files.make_file(f"{unnamed}/demo-1/{name}", data)
+    again = VirtualHost(host.files, directories=[path for path in PATHS if path != named])
+    settle_with_time(again)
+    assert "demo-1" in folders(again)[unnamed]
+    assert "demo-1" not in folders(again)[old]
+    assert again.runner.logs["demo", 1].end_offset == 1
 
 
 # At any time -------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ node has replayed its own registration: until then every log and every copy stay
 - cannot be opened, there is no replica: a log elsewhere may lack records, so it neither leads nor
   follows. The same if the metadata has the replica as failed or lost, no directory has a log, and
   one cannot be opened.
-- is unknown or not recorded yet, the log is the replica if there is just one.
+- is unknown or not recorded yet, the log is the replica if there is just one of this partition;
+  those of an earlier one, which was removed before it was added again, are deleted, too (V11).
 """
 
 from __future__ import annotations
@@ -103,8 +104,15 @@ class FoundCopies:
     def _set_others_aside(
         self, effect: OpenLog, present: list[DataDirectory]
     ) -> list[DataDirectory]:
-        """The directories with a log of this topic; the other logs are renamed or deleted later."""
-        own = [it for it in present if it.directory.topic_id(effect.log) == effect.topic_id]
+        """The directories with a log of this topic; the other logs are renamed or deleted later.
+
+        Once a partition was removed and added again, logs of the earlier one are others, too (V11).
+        """
+        name, first_epoch = effect.log, effect.first_leader_epoch
+        own = [it for it in present if it.directory.topic_id(name) == effect.topic_id]
+        if len(own) > 1 and first_epoch:
+            newest = [it for it in own if it.directory.first_leader_epoch(name) == first_epoch]
+            own = newest or own
         assigned = self._by_id.get(effect.directory)
         kept = [assigned] if assigned in own else own
         former = [it for it in present if it not in kept]

@@ -28,6 +28,7 @@ from kraftlog.storage.folder_journal import FolderJournal
 from kraftlog.storage.future_logs import FUTURE, future_folder, log_of_future, remove_mark
 from kraftlog.storage.garbage import DELETED
 from kraftlog.storage.log import Log
+from kraftlog.storage.log_folder import read_first_leader_epoch
 from kraftlog.storage.machine_restarts import MachineRestart
 from kraftlog.storage.manifest import (
     CLEAN_MARKER,
@@ -231,6 +232,10 @@ class LogDirectory:
             return None
         except OSError as error:
             raise StorageError(f"{path}: reading the topic id: {error.strerror}") from error
+
+    def first_leader_epoch(self, name: LogName) -> int:
+        """The first leader epoch that a log names in its `partition.metadata`; 0 if none (V11)."""
+        return read_first_leader_epoch(self.disk.files, self.folder(name))
 
     def open_log(
         self, name: LogName, config: LogConfig = DEFAULT_CONFIG

@@ -14,6 +14,7 @@ from kraftlog.storage.disk import read_whole, unlink_if_there, write_whole
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kraftlog.ports.files import Files
     from kraftlog.storage.log import Log
 
 
@@ -47,7 +48,7 @@ def is_of_partition(log: Log, first_leader_epoch: int) -> bool:
     """
     if first_leader_epoch == 0:
         return True
-    stored = log.first_leader_epoch or _stored_first_epoch(log)
+    stored = log.first_leader_epoch or read_first_leader_epoch(log.disk.files, log.folder)
     if stored:
         return stored == first_leader_epoch
     if not log.epochs.epochs:
@@ -55,10 +56,11 @@ def is_of_partition(log: Log, first_leader_epoch: int) -> bool:
     return log.epochs.oldest >= first_leader_epoch
 
 
-def _stored_first_epoch(log: Log) -> int:
-    path = f"{log.folder}/{PARTITION_METADATA}"
+def read_first_leader_epoch(files: Files, folder: str) -> int:
+    """The first leader epoch in the `partition.metadata` of a log; 0 if it names none."""
+    path = f"{folder}/{PARTITION_METADATA}"
     try:
-        return decode_first_leader_epoch(read_whole(log.disk.files, path), path)
+        return decode_first_leader_epoch(read_whole(files, path), path)
     except FileNotFoundError:
         return 0
     except OSError as error:
