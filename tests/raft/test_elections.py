@@ -347,7 +347,7 @@ def test_q2_peers_cannot_make_a_replica_the_leader() -> None:
 
 def test_q2_at_the_last_epoch_a_node_stops_and_never_wraps() -> None:
     """C145."""
-    context = unattached()
+    context = SingleCore(ElectionState(MAX_EPOCH - 1))
     assert context.response_to(context.vote(2, epoch=MAX_EPOCH)).granted
     context.wait_for("election")
     effects = context.respond(3, context.vote_result())

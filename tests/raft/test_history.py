@@ -339,7 +339,7 @@ def test_p5_no_read_before_a_record_of_the_epoch_is_committed() -> None:
 
 def test_q2_a_quorum_works_in_the_last_epoch() -> None:
     """C145."""
-    context = follower()
+    context = SingleCore(ElectionState(MAX_EPOCH - 1, 2))
     assert context.response_to(context.begin_epoch(2, MAX_EPOCH)).error == 0
     assert context.state == ("follower", MAX_EPOCH, 2, -1)
     assert not context.response_to(context.vote(3, epoch=MAX_EPOCH)).granted

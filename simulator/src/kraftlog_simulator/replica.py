@@ -13,6 +13,7 @@ from kraftlog.raft.messages import (
     DropPrefix,
     ElectionPersisted,
     ElectionState,
+    EpochRefused,
     FetchResult,
     Flushed,
     InstallSnapshot,
@@ -361,6 +362,9 @@ class CoreReplica(Replica):
     def _wrong_cluster(self, effect: WrongCluster) -> None:  # noqa: ARG002 - one interface for all effects
         self.world.saw("leader of another cluster refused")
 
+    def _epoch_refused(self, effect: EpochRefused) -> None:  # noqa: ARG002 - as above
+        self.world.saw("epoch refused")
+
     def _stop(self, effect: Stop) -> None:
         raise Violation("stop", f"replica {self.id} stopped: {effect.reason}")
 
@@ -433,4 +437,5 @@ _CARRY_OUT: dict[type, Any] = {
     LeaderChanged: CoreReplica._leader_changed,
     Stop: CoreReplica._stop,
     WrongCluster: CoreReplica._wrong_cluster,
+    EpochRefused: CoreReplica._epoch_refused,
 }

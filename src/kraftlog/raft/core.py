@@ -13,6 +13,7 @@ from kraftlog.jitter import jitter
 from kraftlog.logstate.voters import Voter
 from kraftlog.raft import changes, elections, messages, quorum, snapshots
 from kraftlog.raft.config import RaftConfig
+from kraftlog.raft.epoch_allowance import INITIAL_EPOCHS, EpochAllowance
 from kraftlog.raft.messages import (
     MAX_EPOCH,
     ElectionDurable,
@@ -97,6 +98,9 @@ class RaftCore:
         self.durable_election_version = 0
         #: How often the leader, or an election, took too long since the start; for metrics only.
         self.fetch_timeouts = self.election_timeouts = 0
+        #: How far requests may raise the epoch, and how many wanted to raise it further.
+        self.epoch_allowance = EpochAllowance(INITIAL_EPOCHS, now.monotonic_ms)
+        self.refused_epochs = 0
         #: The number of the last request that this replica sent.
         self._last_number = 0
         self._effects: list[Any] = []
@@ -326,6 +330,19 @@ class RaftCore:
         elif peer != self._foreign_peer:
             self._foreign_peer = peer
             self.effect(messages.WrongCluster(peer))
+
+    def may_raise_epoch(self, epoch: int, node_id: int) -> bool:
+        """Whether a request that names this node may raise the epoch that far; count it if not."""
+        added = epoch - self.election.epoch
+        if added <= 0:
+            return True
+        rest = self.epoch_allowance.without(added, self.now)
+        if rest is None:
+            self.refused_epochs += 1
+            self.effect(messages.EpochRefused(node_id, epoch))
+            return False
+        self.epoch_allowance = rest
+        return True
 
     def adapt_role(self) -> None:
         """Become an observer, or stop being one, if the voter set in force requires it."""

@@ -125,6 +125,10 @@ def on_vote(core: Core, pending: object, vote: Vote) -> None:
     if error or _is_disruptive(core, vote):
         core.reply(pending, VoteResult(error=error, granted=False, **core.leader_and_epoch))
         return
+    if not core.may_raise_epoch(vote.epoch, vote.candidate.id):
+        refused = ErrorCode.INVALID_REQUEST
+        core.reply(pending, VoteResult(error=refused, granted=False, **core.leader_and_epoch))
+        return
     adopt(core, vote.epoch, -1)
     granted = _grants(core, vote)
     if granted and not vote.pre_vote and core.election.voted is None:
@@ -176,6 +180,8 @@ def on_begin(core: Core, pending: object, begin: BeginEpoch) -> None:
         error = ErrorCode.INVALID_REQUEST
     if not error and begin.receiver.id >= 0 and not _is_me(core, begin.receiver):
         error = ErrorCode.INVALID_VOTER_KEY
+    if not error and not core.may_raise_epoch(begin.epoch, begin.leader_id):
+        error = ErrorCode.INVALID_REQUEST
     if not error:
         changed = adopt(core, begin.epoch, begin.leader_id)
         if not changed and core.role.name == quorum.PROSPECTIVE:
@@ -186,6 +192,8 @@ def on_begin(core: Core, pending: object, begin: BeginEpoch) -> None:
 def on_end(core: Core, pending: object, end: EndEpoch) -> None:
     """A leader resigns and names its successors (Q17)."""
     error = _leader_error(core, end.cluster_id, end.leader_id, end.epoch)
+    if not error and not core.may_raise_epoch(end.epoch, end.leader_id):
+        error = ErrorCode.INVALID_REQUEST
     if not error:
         adopt(core, end.epoch, end.leader_id)
     core.reply(pending, EndEpochResult(error=error, **core.leader_and_epoch))

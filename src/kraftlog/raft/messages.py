@@ -367,6 +367,13 @@ class WrongCluster(Value):
     peer: int
 
 
+class EpochRefused(Value):
+    """A request named an epoch that no election explains (`epoch_allowance`); the host logs it."""
+
+    node_id: int
+    epoch: int
+
+
 class Stop(Value):
     """This replica cannot continue; `reason` is the message for the operator.
 

@@ -206,6 +206,13 @@ _FAMILIES = (
         "election timeout.",
         lambda node, _: node.quorum.core.election_timeouts,
     ),
+    single(
+        OWN_PREFIX + "refused_epochs_total",
+        COUNTER,
+        "Vote, BeginQuorumEpoch and EndQuorumEpoch requests since the start that named an epoch "
+        "which no election explains.",
+        lambda node, _: node.quorum.core.refused_epochs,
+    ),
     Family(
         OWN_PREFIX + "voter_lag",
         GAUGE,

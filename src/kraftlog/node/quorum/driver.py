@@ -64,6 +64,8 @@ ENDPOINTS_SINCE: dict[type, tuple[int, type[Message]]] = {
 }
 #: Instead of a leader id: no leader is known.
 NO_LEADER = -1
+#: How often a refused epoch is logged.
+LOG_REFUSED_EVERY_MS = 60_000
 
 
 class QuorumDriver(Part):
@@ -112,6 +114,8 @@ class QuorumDriver(Part):
         self.committed_proposals: deque[tuple[int, Sequence[OnDone]]] = deque()
         #: Called with the applied offset whenever it has moved.
         self.applied_listeners: list[Callable[[int, Now], None]] = []
+        #: No refused epoch is logged before this.
+        self._log_refused_from_ms = 0
         self._last_number = 0
         self._is_settling = False
         #: The number of steps of the core in progress; one that has raised stays counted.
@@ -142,6 +146,7 @@ class QuorumDriver(Part):
             raft.LeaderChanged: self._leader_changed,
             raft.ClusterIdKnown: self._persist_cluster_id,
             raft.WrongCluster: self._refuse_cluster,
+            raft.EpochRefused: self._log_refused_epoch,
             raft.Stop: self._stop,
         }
 
@@ -379,6 +384,18 @@ class QuorumDriver(Part):
         what = f"node {effect.peer} of another cluster contacts this node as one of its controllers"
         why = "refused; check the controller addresses in the configuration of that node"
         self._emit(effects.LogLine(f"{what}: {why}"))
+
+    def _log_refused_epoch(self, effect: raft.EpochRefused, now: Now) -> None:
+        if now.monotonic_ms < self._log_refused_from_ms:
+            return
+        self._log_refused_from_ms = now.monotonic_ms + LOG_REFUSED_EVERY_MS
+        self._emit(
+            effects.LogLine(
+                f"a request in the name of node {effect.node_id} wanted to raise the epoch of the "
+                f"quorum from {self.core.election.epoch} to {effect.epoch}, which no election "
+                "explains: refused; check who can reach the listener of this controller"
+            )
+        )
 
     def _stop(self, effect: raft.Stop, _: Now) -> None:
         if effect.leader >= 0 and self.stop_for_cluster is not None:
