@@ -69,11 +69,7 @@ class DelayedDeletion:
 
 
 class DelayedDeletions:
-    """The deletions that wait, by partition.
-
-    `schedule(deletion, timeout_ms)` calls `expire` of a deletion later; `is_alive(broker)` returns
-    whether the broker is unfenced.
-    """
+    """The deletions that wait, by partition."""
 
     def __init__(self, node: ReplicatingNode, metadata: MetadataLoader) -> None:
         self._node = node

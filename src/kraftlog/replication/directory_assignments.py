@@ -41,7 +41,7 @@ UNREGISTERED = -1
 
 
 class DirectoryAssignments:
-    """Sends AssignReplicasToDirs through `send(api_key, version, request, on_done, now)`."""
+    """Sends AssignReplicasToDirs to the controller, and sends it again until it has succeeded."""
 
     def __init__(self, broker_id: int, node: ReplicatingNode) -> None:
         self._broker_id = broker_id

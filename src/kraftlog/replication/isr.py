@@ -68,7 +68,7 @@ class ProposedIsr(Value):
 
 
 class IsrChanges:
-    """Sends proposals through `send(api_key, version, request, on_done, now)`.
+    """Sends proposals to the controller.
 
     `refused(partition, isr)` is called when a proposal was refused: only the committed ISR counts
     again.
