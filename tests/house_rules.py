@@ -207,6 +207,11 @@ def import_circles(files: dict[str, str]) -> Iterator[str]:
                 yield f"a circle of folders: {', '.join(sorted(circle))}"
 
 
+def import_circles_of_source() -> set[frozenset[str]]:
+    """All circles of files of the product and the simulator, with imports for type checkers."""
+    return _circles(_imports(repository()))
+
+
 def _imports(files: dict[str, str]) -> dict[str, set[str]]:
     """The modules that each module of the product imports; a package is `package.__init__`."""
     modules = {
