@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 
 from kraftlog.cli.common import UsageError, usage_errors
-from kraftlog.cli.start import MAX_PORT
-from kraftlog.config.endpoints import bracketed
+from kraftlog.config.endpoints import MAX_PORT, bracketed
 from kraftlog.config.properties import parse, parse_overrides
 from kraftlog.errors import ConfigError, StorageError
 from kraftlog.value import TYPE_CHECKING, Value

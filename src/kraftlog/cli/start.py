@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from kraftlog.config.endpoints import MAX_PORT
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from kraftlog.config.broker import BrokerConfig
 
 MAX_NODES = 100
-MAX_PORT = 65_535
 #: Settings of a node without a file: a single-node cluster.
 STANDALONE = """\
 process.roles=broker,controller

@@ -9,7 +9,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
-_MAX_PORT = 65_535
+MAX_PORT = 65_535
 _HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._%:")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -68,7 +68,7 @@ def parse_server(text: str) -> tuple[str, int] | None:
 
 
 def _is_port(text: str) -> bool:
-    return text.isdecimal() and text.isascii() and int(text) <= _MAX_PORT
+    return text.isdecimal() and text.isascii() and int(text) <= MAX_PORT
 
 
 def parse_voter(text: str) -> QuorumVoter | None:

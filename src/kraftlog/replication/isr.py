@@ -12,7 +12,7 @@ from functools import partial
 
 from kraftlog.errors import ErrorCode
 from kraftlog.jitter import jitter
-from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.replication.partition import Partition
+    from kraftlog.replication.proposed_isr import ProposedIsr
     from kraftlog.replication.replicating_node import ReplicatingNode
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.alter_partition import PartitionResult
@@ -52,19 +53,6 @@ _OUTDATED = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-
-
-class ProposedIsr(Value):
-    """An ISR that the leader has proposed, and the state of the partition that it changes.
-
-    The broker epochs are those of the processes that had caught up: another process of a broker may
-    have lost its records (KAFKA-14139).
-    """
-
-    isr: tuple[int, ...]
-    broker_epochs: tuple[int, ...]
-    leader_epoch: int
-    partition_epoch: int
 
 
 class IsrChanges:

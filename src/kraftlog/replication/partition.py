@@ -18,7 +18,7 @@ from kraftlog.logstate.producers import ProducerState
 from kraftlog.records.header import stamp_whole
 from kraftlog.replication.append_config import DEFAULT_APPEND_CONFIG
 from kraftlog.replication.counts import TopicCounts
-from kraftlog.replication.isr import ProposedIsr
+from kraftlog.replication.proposed_isr import ProposedIsr
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:

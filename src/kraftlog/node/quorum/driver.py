@@ -24,8 +24,8 @@ from kraftlog.node.quorum.batches import (
     unreplayable_snapshot,
 )
 from kraftlog.node.quorum.commit_applier import CommitApplier
+from kraftlog.node.quorum.contacts import Contacts
 from kraftlog.node.quorum.known_nodes import KnownNodes
-from kraftlog.node.quorum.leader_watch import Contacts
 from kraftlog.node.quorum.proposal_batch import EncodedBatch, ProposalBatch, largest_batch
 from kraftlog.node.quorum.quorum_latency import QuorumLatency
 from kraftlog.node.quorum.quorum_state import election_to_write

@@ -17,33 +17,10 @@ if TYPE_CHECKING:
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
 
-    Address = tuple[str, int]
-
 #: How long a node knows no leader before it logs that: longer than elections take.
 LOG_AFTER_MS = 5_000
 #: How often it repeats the line.
 REPEAT_MS = 60_000
-
-
-class Contacts:
-    """The outcome of the last request to each peer: "" for a response, else why there was none."""
-
-    def __init__(self) -> None:
-        #: By peer: the outcome, and the address that was tried if there was no response.
-        self._outcomes: dict[int, tuple[str, Address | None]] = {}
-
-    def answered(self, peer: int) -> None:
-        self._outcomes[peer] = "", None
-
-    def failed(self, peer: int, address: Address | None, why: str) -> None:
-        self._outcomes[peer] = why or "no response", address
-
-    def outcome(self, peer: int) -> tuple[str, Address | None] | None:
-        return self._outcomes.get(peer)
-
-    def forget(self) -> None:
-        """Forget all outcomes: they date from before the leader was lost, and do not explain it."""
-        self._outcomes.clear()
 
 
 class LeaderWatch(Part):
