@@ -131,6 +131,25 @@ def test_a_session_fetch_waits_for_data_in_any_of_its_partitions() -> None:
     assert [part.partition_index for part in response.responses[0].partitions] == [1]
 
 
+@pytest.mark.parametrize("is_evicted", [True, False])
+def test_v24_a_fetch_does_not_wait_in_a_session_that_has_ended(*, is_evicted: bool) -> None:
+    """A follower's session evicts it, or its client begins another one on a new connection."""
+    host = make_host(demo=2)
+    host.node.fetch_sessions._slots = 1
+    reader, other = Reader(host), Reader(host)
+    session = reader.begin({0: 0, 1: 0})
+    reader.send(ApiKey.FETCH, 12, request(session, 1, max_wait_ms=500))
+    host.turn()
+    assert reader.take() == []
+    if is_evicted:
+        other.begin({0: 0}, replica_id=3)
+    else:
+        other.read(session, 0, {0: 0})
+    [(_, response)] = reader.take()
+    assert (response.error_code, response.session_id, response.responses) == (0, 0, ())
+    assert reader.read(session, 2) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, {})
+
+
 def test_forgotten_partitions_leave_and_an_empty_session_ends() -> None:
     host = make_host(demo=2)
     reader = Reader(host)

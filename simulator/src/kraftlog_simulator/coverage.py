@@ -87,6 +87,8 @@ CLUSTER_SITUATIONS = (
     "consumer of a removed partition",
     "consumer of deleted records",
     "DeleteRecords served",
+    "fetch session error 70",
+    "incremental fetch",
     "OffsetFetch served",
     "partition added",
     "partition moved",

@@ -15,6 +15,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
+    from typing import Protocol
 
     from kraftlog.controller.placement import Rng
     from kraftlog.replication.partition import Partition
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
         FetchTopic,
         PartitionData,
     )
+
+    class WaitingFetch(Protocol):
+        """A delayed fetch, as its session sees it."""
+
+        def session_ended(self) -> None: ...
+
 
 NO_SESSION = 0
 #: The session epoch of a request that starts a session.
@@ -173,7 +180,7 @@ class FetchSession:
         #: The partitions that may have something new, in the order in which they are served.
         self.changed: dict[SessionPartition, None] = {}
         #: The delayed fetch, and an upper bound of the bytes written since its last read.
-        self.delayed: object | None = None
+        self.delayed: WaitingFetch | None = None
         self.new_bytes = 0
         self.is_closed = False
 
@@ -309,10 +316,15 @@ class FetchSessions:
         return self._sessions.get(session_id)
 
     def drop(self, session_id: int) -> None:
-        """Remove a session; a client that uses it again gets an error and starts another one."""
+        """Remove a session; a client that uses it again gets an error and starts another one.
+
+        Partitions report nothing to it any more, so its delayed fetch ends too (V24).
+        """
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.is_closed = True
+            if session.delayed is not None:
+                session.delayed.session_ended()
 
     def has(self, session: FetchSession) -> bool:
         return self._sessions.get(session.id) is session

@@ -138,4 +138,8 @@ class DelayedFetches:
         """Respond to these followers at once, so that they can add a partition to their fetches."""
         for follower in followers:
             for fetch in self._of_followers.pop(follower, ()):
-                self._call(fetch, fetch.expire, self._node.now)
+                self.end_wait(fetch)
+
+    def end_wait(self, fetch: Any) -> None:
+        """Respond to a delayed fetch at once, with what there is."""
+        self._call(fetch, fetch.expire, self._node.now)

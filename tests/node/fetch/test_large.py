@@ -236,6 +236,23 @@ def session_fetch(session_id: int, epoch: int, **changes: Any) -> FetchRequest:
     return FetchRequest(session_id=session_id, session_epoch=epoch, topics=(), **fields)
 
 
+@pytest.mark.parametrize("turns", [0, 100])
+def test_v24_a_large_fetch_ends_with_its_session(turns: int) -> None:
+    """The session ends while the fetch is read in slices, or while it waits."""
+    host = make_host(many=MANY)
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=INITIAL_EPOCH))
+    session_id = settle_and_take(client).session_id
+    in_session = {"session_id": session_id, "session_epoch": 1, "max_wait_ms": 5000}
+    client.send(ApiKey.FETCH, 12, fetch(0, min_bytes=SIZE, **in_session))
+    for _ in range(turns):
+        host.one_turn()
+    assert host.node.sliced.has_work == (not turns)
+    host.node.fetch_sessions.drop(session_id)
+    response = settle_and_take(client)
+    assert (response.error_code, response.session_id) == (ErrorCode.NONE, 0)
+
+
 def client_waiting_in_session(host: VirtualHost, **fields: Any) -> FrameClient:
     """A client whose fetch waits in a session of many partitions without new records."""
     client = FrameClient(host)

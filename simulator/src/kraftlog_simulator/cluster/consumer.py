@@ -4,7 +4,7 @@ Each fetch names the epoch of the last record of a partition (KIP-320), so that 
 when the partition was removed and another one added (V11). If its position no longer exists, for
 that reason or because records were deleted, the consumer continues at the start of the log. With a
 rack it fetches from the follower that a leader names (KIP-392), for a while or until that fails;
-then it fetches from the leader again.
+then it fetches from the leader again. Half of the consumers have fetch sessions (KIP-227).
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
-from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest
 from kraftlog.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from kraftlog_simulator.cluster.clients import RETRY_MS, Client
+from kraftlog_simulator.cluster.fetch_session import FetchSession
+from kraftlog_simulator.rng import Rng
 from kraftlog_simulator.violation import Violation
 
 if TYPE_CHECKING:
@@ -59,6 +61,9 @@ class Consumer(Client):
         self._rack = world.setting.rack_of(number)
         #: The followers that leaders have named, and until when they are fetched from.
         self._preferred: dict[PartitionKey, tuple[int, int]] = {}
+        #: Whether it wants fetch sessions, and the one with each broker.
+        self._wants_sessions = Rng(world.seed, f"fetch sessions of {self.name}").below(2) == 1
+        self._sessions: dict[int, FetchSession] = {}
 
     def deadline(self) -> int | None:
         now_ms = self.world.time
@@ -85,30 +90,30 @@ class Consumer(Client):
         return preferred if leader >= 0 and now.monotonic_ms < until_ms else leader
 
     def _fetch(self, broker: int, keys: list[PartitionKey]) -> None:
-        topics: dict[bytes, list[FetchPartition]] = {}
-        positions: dict[PartitionKey, int] = {}
-        for key in keys:
-            topic_id, index = key
-            positions[key] = self.positions.setdefault(key, 0)
-            topics.setdefault(topic_id, []).append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=self.leaders[key][1],
-                    fetch_offset=positions[key],
-                    last_fetched_epoch=self.epochs.get(key, -1),
-                    partition_max_bytes=self._max_bytes,
-                )
+        positions = {key: self.positions.setdefault(key, 0) for key in keys}
+        wanted = {
+            key: FetchPartition(
+                partition=key[1],
+                current_leader_epoch=self.leaders[key][1],
+                fetch_offset=position,
+                last_fetched_epoch=self.epochs.get(key, -1),
+                partition_max_bytes=self._max_bytes,
             )
+            for key, position in positions.items()
+        }
+        session = self._sessions.get(broker)
+        if session is None:
+            session = FetchSession(self, is_wanted=self._wants_sessions)
+            self._sessions[broker] = session
         request = FetchRequest(
             max_wait_ms=self._wait_ms,
             min_bytes=1,
             max_bytes=MAX_BYTES,
-            topics=[
-                FetchTopic(topic_id=topic_id, partitions=partitions)
-                for topic_id, partitions in topics.items()
-            ],
             rack_id=self._rack,
+            **session.request(wanted),
         )
+        if not session.is_full:
+            self.world.saw("incremental fetch")
         self._in_flight.add(broker)
         self._fetching.update(positions)
         self.send_request(
@@ -124,12 +129,18 @@ class Consumer(Client):
     ) -> None:
         self._in_flight.discard(broker)
         self._fetching.difference_update(positions)
+        session = self._sessions[broker]
         if response is None or response.error_code:
+            code = ErrorCode.NONE if response is None else response.error_code
+            if code:
+                self.world.count_response("fetch session", code)
+            session.failed(code)
             for key in positions:
                 self._preferred.pop(key, None)
                 self._retry_at_ms[key] = now.monotonic_ms + RETRY_MS
             self.refresh_soon(now)
             return
+        session.responded(response)
         for topic in response.responses:
             for partition in topic.partitions:
                 key = topic.topic_id, partition.partition_index

@@ -15,6 +15,7 @@ from kraftlog_simulator.cluster.setting import (
     some_in_flight,
     some_log_directories,
     some_members,
+    some_session_slots,
     some_snapshot_bytes,
 )
 from kraftlog_simulator.cluster.unfenced_brokers import ReplayedBeforeUnfenced
@@ -233,6 +234,7 @@ def prepare(
         log_directories=some_log_directories(Rng(seed, "log directories")),
         snapshot_bytes=some_snapshot_bytes(Rng(seed, "snapshot bytes")),
         in_flight=some_in_flight(Rng(seed, "requests in flight")),
+        session_slots=some_session_slots(Rng(seed, "slots for fetch sessions")),
     )
     world = ClusterWorld(seed, setting, trace)
     return world, mixture(world), faults.draw(seed, FAULTS_MS, kinds)

@@ -43,6 +43,8 @@ class ClusterSetting(Setting):
     log_directories: int = 1
     #: Bytes of metadata after which a node takes a snapshot; 0: Kafka's default.
     snapshot_bytes: int = 0
+    #: The fetch sessions of a broker, at most; those of followers evict those of consumers.
+    session_slots: int = 1000
     #: How often the controller elects preferred leaders.
     balance_s: int = 300
 
@@ -76,12 +78,17 @@ def some_in_flight(rng: Rng) -> int:
     return rng.pick([1, 5])
 
 
+def some_session_slots(rng: Rng) -> int:
+    """In a third of the seeds a broker has fewer slots for fetch sessions than clients want."""
+    return rng.pick([1000, 1000, 3])
+
+
 def any_cluster(rng: Rng) -> ClusterSetting:
     """Three to six nodes, combined or separate, in racks or not, with up to six partitions.
 
-    It has no consumer group, one log directory a broker, no snapshots, and one request in flight a
-    producer; `some_members`, `some_log_directories`, `some_snapshot_bytes` and `some_in_flight`
-    draw these.
+    It has no consumer group, one log directory a broker, no snapshots, one request in flight a
+    producer, and many slots for fetch sessions; `some_members`, `some_log_directories`,
+    `some_snapshot_bytes`, `some_in_flight` and `some_session_slots` draw these.
     """
     separate = rng.below(3) == 0
     voters, observers = (3, 2 + rng.below(2)) if separate else (rng.pick([3, 3, 3, 4, 5]), 0)

@@ -189,6 +189,7 @@ class ClusterWorld(NodeWorld):
                 f"replica.lag.time.max.ms={setting.lag_ms}",
                 f"replica.fetch.wait.max.ms={setting.fetch_wait_ms}",
                 "replica.fetch.backoff.ms=200",
+                f"max.incremental.fetch.session.cache.slots={setting.session_slots}",
                 f"leader.imbalance.check.interval.seconds={setting.balance_s}",
                 *snapshots,
                 *racks,

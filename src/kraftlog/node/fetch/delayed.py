@@ -173,6 +173,10 @@ class DelayedFetch:
             self.deadline_ms = until_ms
             self.node.wait(self, until_ms)
 
+    def session_ended(self) -> None:
+        """Respond now: the session was dropped, and nothing reports changes to it any more."""
+        self.node.replica_manager.delayed_fetches.end_wait(self)
+
     def expire(self, now: Now) -> None:
         if self.done:
             return
@@ -226,7 +230,10 @@ class DelayedFetch:
         self.pending.respond(response)
 
     def _response_in(self, session: FetchSession | None) -> FetchResponse:
-        """The response, or an error if the session has since served another request."""
+        """The response, or an error if the session has since served another request.
+
+        Like a full response, one without a session id lets the client begin another session.
+        """
         response = self.reading.response
         assert response is not None, "the partitions are read"
         if self.session is not None and self.session.epoch != self.epoch:
@@ -236,7 +243,7 @@ class DelayedFetch:
                 responses=(),
             )
         if session is not None:
-            response.session_id = session.id
+            response.session_id = NO_SESSION if session.is_closed else session.id
         return response
 
     def _count(self, response: FetchResponse) -> None:

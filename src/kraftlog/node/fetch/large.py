@@ -141,7 +141,10 @@ class LargeFetch(DelayedFetch):
             self.pending.waiter = self
 
     def _recheck(self) -> Iterator[int]:
-        """Check the partitions that changed between their read and `park`."""
+        """Check the partitions that changed, or the session that ended, between read and `park`."""
+        if self.session is not None and self.session.is_closed:
+            self._finish()
+            return
         last_reads, readable_end = self.reading.last_reads, self.reading.reader.readable_end
         for number, partition in enumerate(self.reading.partitions, 1):
             last_read = last_reads.get(partition)
