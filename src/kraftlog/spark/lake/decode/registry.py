@@ -10,7 +10,6 @@ import json
 import os
 import struct
 from http.client import HTTPException
-from random import random
 from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
@@ -19,6 +18,7 @@ from urllib.request import HTTPSHandler, Request, build_opener
 from kraftlog.client import tls
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ConfigError
+from kraftlog.jitter import jitter
 from kraftlog.spark.lake.decode.registry_access import AUTHORIZATION, AUTHORIZATION_KEY
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _FRAME = struct.Struct(">bI")
 #: How long a schema is asked for, and the time of one attempt.
 _TIMEOUT_S = 30.0
 _ATTEMPT_S = 10.0
-#: Pauses between attempts; each of up to this, at random, so that tasks do not ask all at once.
+#: Pauses between attempts; workers pause up to half as long, so that they do not ask all at once.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.2, 5.0
 #: HTTP's codes below 500 after which a request is repeated: time-out, and too many requests.
 _RETRIED = {408, 429}
@@ -146,7 +146,9 @@ def _get(urls: Sequence[str], path: str, access: Mapping[str, str]) -> tuple[str
                 raise ConfigError(
                     f"schema registry {url}: {problem}; tried for {_TIMEOUT_S:g} seconds"
                 )
-        deadline.pause(pause_s * (0.5 + random() / 2))
+        pause_ms = int(pause_s * 1000)
+        pause_ms -= jitter(os.getpid(), pause_ms, below=pause_ms // 2)
+        deadline.pause(pause_ms / 1000)
         pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
 
