@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 TITLE = "On Apache Spark"
 _NOTE = (
-    "Spark `local[2]`, 100-byte records in four partitions of one kraftlog node on the same "
-    "machine. The connector is Spark's own for Kafka, in the same session, and takes turns with "
-    "kraftlog's; medians. CPU seconds are those of Spark's whole process tree per million rows."
+    "Spark `local[2]`, in a session of `spark_session`, 100-byte records in four partitions of one "
+    "kraftlog node on the same machine. The connector is Spark's own for Kafka, in the same "
+    "session, and takes turns with kraftlog's; medians. CPU seconds are those of Spark's whole "
+    "process tree per million rows."
 )
 
 

@@ -6,9 +6,9 @@ lists the aborted transactions in its response, which still contains their batch
 
 from __future__ import annotations
 
-from kraftlog.errors import CorruptBatchError
 from kraftlog.records.control import decode_control_key
-from kraftlog.records.header import MAGIC, BatchHeader
+from kraftlog.records.header import BatchHeader
+from kraftlog.records.old_formats import in_current_format
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.types import ControlType
@@ -22,32 +22,33 @@ if TYPE_CHECKING:
 
 #: Isolation levels of a fetch.
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-#: Where a batch has its format, as messages of older formats do.
-_MAGIC_POSITION = 16
 
 
-def fetched_batches(result: PartitionData) -> Iterator[tuple[int, BatchHeader, bool]]:
-    """Yield position and header of each complete batch, and whether it has records to return."""
+def fetched_batches(
+    result: PartitionData,
+) -> tuple[Buffer, Iterator[tuple[int, BatchHeader, bool]]]:
+    """Return the response's batches, and of each complete one: position, header, has_records.
+
+    `has_records` is whether a consumer gets its records. Messages of before Kafka 0.11 are
+    converted to batches.
+    """
+    data = in_current_format(result.records or b"")
+    return data, _classified(data, result)
+
+
+def _classified(data: Buffer, result: PartitionData) -> Iterator[tuple[int, BatchHeader, bool]]:
     aborted = sorted(
         (each.first_offset, each.producer_id) for each in result.aborted_transactions or ()
     )
     aborting: set[int] = set()
-    data = result.records or b""
-    end = 0
     for position, fields in walk(data, may_end_in_batch=True):
         header = BatchHeader(*fields)
-        end = position + header.size
         while aborted and aborted[0][0] <= header.last_offset:
             aborting.add(aborted.pop(0)[1])
         is_aborted = header.is_transactional and header.producer_id in aborting
         if header.is_control and is_aborted and _is_abort(data, position):
             aborting.discard(header.producer_id)
         yield position, header, not (header.is_control or is_aborted)
-    # A message of before Kafka 0.11 may be shorter than a header, and is no incomplete batch.
-    if len(data) - end > _MAGIC_POSITION and data[end + _MAGIC_POSITION] != MAGIC:
-        raise CorruptBatchError(
-            f"record format {data[end + _MAGIC_POSITION]}, not {MAGIC}", position=end
-        )
 
 
 def _is_abort(data: Buffer, position: int) -> bool:

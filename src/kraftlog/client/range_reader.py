@@ -189,12 +189,13 @@ class RangeReader:
     def _take_batches(self, result: PartitionData) -> FetchedBatches:
         """Return the batches with records to read; advance the position past all batches."""
         start = self.position
-        batches = []
+        readable = []
         headers = []
         try:
-            for data_position, header, has_records in fetched_batches(result):
+            data, batches = fetched_batches(result)
+            for data_position, header, has_records in batches:
                 if has_records and header.next_offset > start and header.base_offset < self._end:
-                    batches.append((data_position, header))
+                    readable.append((data_position, header))
                 self.position = max(self.position, header.next_offset)
                 headers.append(header)
         except CorruptBatchError as error:
@@ -203,7 +204,7 @@ class RangeReader:
                 f"{topic}-{index}, the batch at offset {self.position}: {error.what}"
             ) from None
         self._fetch_size.learn(headers)
-        return FetchedBatches(result.records or b"", batches, start, self.position)
+        return FetchedBatches(data, readable, start, self.position)
 
     def _check_deadline(self, result: PartitionData) -> None:
         """Raise after the deadline; until then a new leader may not know its high watermark yet."""

@@ -180,8 +180,8 @@ class Reader:
 
     def _batches(self, name: PartitionName, result: PartitionData) -> Iterator[FetchedBatch]:
         """Yield the batches with records to return; advance the position past all batches."""
-        data = result.records or b""
-        for data_position, header, has_records in fetched_batches(result):
+        data, batches = fetched_batches(result)
+        for data_position, header, has_records in batches:
             position = self.positions[name]
             if has_records and header.next_offset > position:
                 yield FetchedBatch(name, header, data, data_position, position)

@@ -303,6 +303,37 @@ def lz4_bound(data: Buffer) -> int:
     return bound
 
 
+def with_lz4_checksum(data: bytes) -> bytes:
+    """The frame with the right checksum of its header: Kafka's clients wrote a wrong one once.
+
+    Until Kafka 0.9 they included the frame's magic number.
+    """
+    flags = _bytes_at(LZ4, memoryview(data), 4, 2)[0]
+    end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    checksum = _short_xxh32(data[4:end]) >> 8 & 0xFF
+    return b"".join((data[:end], bytes([checksum]), data[end + 1 :]))
+
+
+def _short_xxh32(data: bytes) -> int:
+    """xxHash of fewer than 16 bytes, as is an lz4 frame's header; cramjam does not have it."""
+    assert len(data) < 16
+    mask = 0xFFFF_FFFF
+    number = 374761393 + len(data)
+    whole = len(data) & ~3
+    for start in range(0, whole, 4):
+        number += int.from_bytes(data[start : start + 4], "little") * 3266489917
+        number = _rotated(number & mask, 17) * 668265263 & mask
+    for byte in data[whole:]:
+        number = _rotated(number + byte * 374761393 & mask, 11) * 2654435761 & mask
+    number = (number ^ number >> 15) * 2246822519 & mask
+    number = (number ^ number >> 13) * 3266489917 & mask
+    return number ^ number >> 16
+
+
+def _rotated(number: int, bits: int) -> int:
+    return (number << bits | number >> 32 - bits) & 0xFFFF_FFFF
+
+
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_MAX_BLOCK = 128 * 1024
 _ZSTD_SKIPPABLE = 0x184D2A50

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kraftlog.errors import ConfigError
 from kraftlog.spark.java import java_home
 from kraftlog.spark.worker_python import choose_python
+from kraftlog.spark.worker_sockets import socket_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,12 +38,14 @@ def spark_session(
     os.environ["JAVA_HOME"] = java_home()
     is_local = master.startswith("local")
     choose_python(is_local=is_local)
+    defaults = _DEFAULTS
     if is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        defaults = _DEFAULTS | socket_settings()
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in {**_DEFAULTS, **(settings or {})}.items():
+    for key, value in {**defaults, **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -66,8 +66,9 @@ class ArchiveReader(StreamReader):
         super().__init__(source_options(of_source, is_stream=True))
         self._directory = options.required("archive.directory")
         self._topic = options.required("subscribe")
-        #: The attributes of `lake.decode.Decoding`, as JSON.
-        self._decoding = options.required("archive.decoding")
+        #: The attributes of `lake.decode.Decoding`. Spark redacts an option that is named a secret.
+        self._decoding = json.loads(options.required("archive.decoding"))
+        self._decoding["registry_access"] = json.loads(options.required("archive.registrySecrets"))
         #: The offset of each partition at which --until ends the archive, if it was given.
         self._end = options.by_partition("archive.end")
         #: Whether the archive ends after one batch.
@@ -95,7 +96,7 @@ class ArchiveReader(StreamReader):
             self._cluster,
             partition.range,
             self._directory,
-            json.loads(self._decoding),
+            self._decoding,
             isolation_level=READ_COMMITTED,
             may_lose=self._may_lose,
         )

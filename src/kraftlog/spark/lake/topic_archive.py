@@ -176,13 +176,16 @@ class TopicArchive:
     def start(self, spark: SparkSession, source_options: Mapping[str, str]) -> StreamingQuery:
         spark.dataSource.register(ArchiveSource)
         settings = self._settings
+        decoding = dict(settings.decoding.__dict__)
+        registry_access = decoding.pop("registry_access")
         reader = spark.readStream.format(FORMAT).options(**source_options)
         reader = (
             reader.option("subscribe", self.topic)
             .option("startingOffsets", "earliest")
             .option("maxOffsetsPerTrigger", settings.batch_records)
             .option("archive.directory", settings.directory)
-            .option("archive.decoding", json.dumps(settings.decoding.__dict__))
+            .option("archive.decoding", json.dumps(decoding))
+            .option("archive.registrySecrets", json.dumps(registry_access))
             .option("archive.once", str(settings.mode == ONCE).lower())
             .option("archive.allowDataLoss", str(settings.allows_data_loss).lower())
         )

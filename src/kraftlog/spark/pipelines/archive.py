@@ -18,6 +18,7 @@ from kraftlog.spark.lake.archives import DELTA, ICEBERG
 from kraftlog.spark.lake.compaction import compact
 from kraftlog.spark.lake.decode import CONFLUENT, DECODINGS, Decoding
 from kraftlog.spark.lake.decode.base import ADD, FAIL, IGNORE
+from kraftlog.spark.lake.decode.registry_access import registry_access
 from kraftlog.spark.lake.delta_table import DeltaArchive
 from kraftlog.spark.lake.retention import expire
 from kraftlog.spark.lake.table import LakeError
@@ -168,9 +169,9 @@ def _add_table_options(command_line: argparse.ArgumentParser) -> None:
     group.add_argument("--schema", metavar="FILE", help="JSON Schema or Avro schema of the values")
     group.add_argument(
         "--registry",
-        metavar="DIR|URL",
-        help="schemas of avro-confluent and json-confluent: a schema registry, or a directory of "
-        "files ID.avsc or ID.json",
+        metavar="DIR|URL,...",
+        help="schemas of avro-confluent and json-confluent: a schema registry, with credentials in "
+        "the file of --command-config, or a directory of files ID.avsc or ID.json",
     )
     group.add_argument(
         "--on-drift",
@@ -203,7 +204,7 @@ class _Archive:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._options = pipeline.options
-        self._settings = _settings(pipeline.options)
+        self._settings = _settings(pipeline)
         self._retention_ms = _retention_ms(pipeline.options.retention)
         #: With --continuous: when to look for old records of each topic again.
         self._next_expiry: dict[str, Deadline] = {}
@@ -525,7 +526,8 @@ def _print_error(error: LakeError) -> None:
     print(f"kraftlog pipeline archive: {error}", file=sys.stderr, flush=True)
 
 
-def _settings(options: argparse.Namespace) -> ArchiveSettings:
+def _settings(pipeline: Pipeline) -> ArchiveSettings:
+    options = pipeline.options
     decode = options.decode
     _check_decoding(decode)
     if not options.topics and not options.topics_pattern:
@@ -557,11 +559,12 @@ def _settings(options: argparse.Namespace) -> ArchiveSettings:
             f"--trigger {options.trigger}: expected a time such as '10 seconds' or '1 minute'"
         )
     schema = read_text(options.schema) if options.schema else ""
+    registry, access = registry_access(options.registry or "", pipeline.properties)
     start = _limit("--from", options.start or "earliest")
     return ArchiveSettings(
         directory=options.directory,
         table_format=options.table_format,
-        decoding=Decoding(decode, schema, options.registry or "", options.on_drift),
+        decoding=Decoding(decode, schema, registry, options.on_drift, access),
         start=start,
         start_text=_limit_text(start),
         is_start_given=options.start is not None,

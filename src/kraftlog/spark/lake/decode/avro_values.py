@@ -189,7 +189,7 @@ class AvroDecoder(Decoder):
     def _schema_of(self, schema_id: int) -> AvroSchema:
         if schema_id not in self._by_id:
             try:
-                text = schema_text(self.decoding.registry, schema_id, AVRO)
+                text = schema_text(self.decoding, schema_id, AVRO)
                 self._by_id[schema_id] = AvroSchema(text, f"schema {schema_id}")
             except UnusableSchemaError as error:
                 self._by_id[schema_id] = str(error)

@@ -39,6 +39,8 @@ class Decoding:
     schema: str = ""
     registry: str = ""
     on_drift: str = FAIL
+    #: What `registry_access` returns; it has secrets.
+    registry_access: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass

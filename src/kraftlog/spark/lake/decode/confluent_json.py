@@ -58,7 +58,7 @@ class ConfluentJsonDecoder(JsonDecoder):
     def _take_schema(self, schema_id: int) -> str:
         """Take the columns of a schema over, by the rule for drift; return why it is unusable."""
         try:
-            text = schema_text(self.decoding.registry, schema_id, JSON)
+            text = schema_text(self.decoding, schema_id, JSON)
         except UnusableSchemaError as error:
             return str(error)
         try:
