@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+TITLE = "Beside Apache Kafka"
 #: The peers, in the order of the table's columns.
 KAFKA, KRAFTLOG = "kafka", "kraftlog"
 PEERS = (KAFKA, KRAFTLOG)
