@@ -3,6 +3,7 @@
     python -m bench NAME …              modules whose function `cases()` yields (what, figure, unit)
     python -m bench beside [CASE …]     kraftlog beside Apache Kafka
     python -m bench cluster [TASK …]    three nodes beside three of Kafka
+    python -m bench quorums             the quorum beside etcd, ZooKeeper and Kafka
     python -m bench spark [TASK …]      the source and sink of Apache Spark beside Spark's own
     python -m bench page                only renew what the page says about the age of its sections
 
@@ -32,6 +33,7 @@ COMMANDS = {
     "night": "bench.night",
     "beside": "bench.beside.command",
     "cluster": "bench.cluster.command",
+    "quorums": "bench.quorums.command",
     "spark": "bench.spark.command",
 }
 #: The figures of a module that a trial measures.

@@ -93,6 +93,8 @@ SECTIONS = (
     _beside("produce", 5),
     _beside("consume", 4),
     _beside("latency", 4),
+    _beside("tools", 4),
+    _beside("workloads", 6),
     _beside("quorum", 5),
     _cluster("produce", 4, "loads"),
     _cluster("latency", 3, "loads"),
@@ -107,6 +109,7 @@ SECTIONS = (
     _cluster("cable", 6),
     _cluster("changes", 1, with_kafka=False),
     _cluster("node", 2, with_kafka=False),
+    Section("quorums", ("The quorum beside etcd and ZooKeeper",), QUORUM, 8, with_kafka=True),
     Section("spark", ("On Apache Spark",), SPARK, 12),
     *MODULES,
 )

@@ -29,6 +29,10 @@ responds, or sends from its file. Where kraftlog misses a goal, the table says h
 than Kafka the bare server is. If it misses the goal too, no broker can reach the goal with these
 clients on this machine; if it reaches the goal, there is room for kraftlog to improve.
 
+The workloads are those of OpenMessaging's benchmark, with librdkafka as the load: first as fast as
+the broker takes them, then at half of the lower peak, the same rate for both. A latency begins when
+a record is due and ends with its acknowledgement, so a broker that falls behind is charged for it.
+
 One synchronous produce is mostly the waking of two sleeping processes, which takes longer across
 cores. The scheduler decides whether client and broker share a core, and keeps to it for minutes, so
 the same build may show either figure. So it is also measured with both on one core, and on two.
