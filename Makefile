@@ -106,13 +106,14 @@ torture: $(READY)
 soak-cluster: $(READY)
 	$(BIN)/python -m tests.torture --cluster --runs 0 --seconds $(or $(SECONDS),120) --seed $(or $(SEED),$(shell echo $$RANDOM))
 
-## bench     measure, print, and write docs/generated/performance.md (ARGS=beside: only the comparison with Kafka)
+## bench     measure what is missing or stale of docs/generated/performance.md, in a night (ARGS="night --list": what, and how long)
 bench: $(SPARK)
 	$(BIN)/python -m bench $(ARGS)
 
-## docs      rewrite the tables in docs/ that are made from the code; write docs/generated/index.md, the proofs of each rule
+## docs      rewrite what is made from the code in docs/: tables, the index of the proofs of each rule, the age of figures
 docs: $(READY)
 	$(BIN)/python -m tests.docs
+	$(BIN)/python -m bench page
 
 ## fuzz      fuzz the decoders for MINUTES=5 (coverage guided); failing inputs are kept
 fuzz: $(READY)

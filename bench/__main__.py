@@ -1,101 +1,95 @@
-"""`python -m bench [NAME …]`: measure, print, and write docs/generated/performance.md.
+"""`python -m bench [night]`: measure every section of docs/generated/performance.md in one night.
 
-A name is a module of `SECTION_TITLES`: its function `cases()` yields (what, figure, unit), and its
-section of the page is replaced. Without names everything runs, also the comparisons: `python -m
-bench beside [CASE …]` compares with Apache Kafka, `python -m bench cluster [TASK …]` three nodes
-with three of Kafka, and `python -m bench spark [TASK …]` the source and sink of Apache Spark with
-Spark's own.
+    python -m bench NAME …              modules whose function `cases()` yields (what, figure, unit)
+    python -m bench beside [CASE …]     kraftlog beside Apache Kafka
+    python -m bench cluster [TASK …]    three nodes beside three of Kafka
+    python -m bench quorums             the quorum beside etcd, ZooKeeper and Kafka
+    python -m bench spark [TASK …]      the source and sink of Apache Spark beside Spark's own
+    python -m bench page                only renew what the page says about the age of its sections
+
+Each command replaces its sections of the page; with `--quick` it tries a little of everything, and
+writes nothing to the page.
 """
 
 from __future__ import annotations
 
 import os
-import platform
+import signal
 import sys
-from datetime import UTC, datetime
+import time
 from importlib import import_module
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from bench.beside.command import main as beside
-from bench.cluster.command import main as cluster
+from bench import stamps
 from bench.page import PAGE, figure_text, write_section
-from bench.spark.command import main as spark
+from bench.sections import BY_NAME, MODULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-#: The title of each module's section of the page.
-SECTION_TITLES = {
-    "wire": "Messages to bytes and back",
-    "records": "Record batches",
-    "storage": "Logs on disk",
-    "node": "Requests",
-    "many_partitions": "Requests for many partitions",
-    "stalls": "Stalls",
-    "connections": "Many requests, many connections",
-    "controller": "Decisions about the cluster",
-    "groups": "Consumer groups",
-    "quorum": "Changes of the cluster",
-    "voters": "Changes of the voters",
-    "reads": "Reads of metadata in a cluster",
-    "simulator": "Simulation",
+#: Commands with arguments of their own: a function `main` in this module.
+COMMANDS = {
+    "night": "bench.night",
+    "beside": "bench.beside.command",
+    "cluster": "bench.cluster.command",
+    "quorums": "bench.quorums.command",
+    "spark": "bench.spark.command",
 }
+#: The figures of a module that a trial measures.
+QUICK_FIGURES = 2
 
 
-def main(names: list[str]) -> int:
-    if names[:1] == ["beside"]:
-        return beside(names[1:])
-    if names[:1] == ["cluster"]:
-        return cluster(names[1:])
-    if names[:1] == ["spark"]:
-        return spark(names[1:])
-    for name in names:
-        if name not in SECTION_TITLES:
-            print(
-                f"no benchmark {name!r}; there are {', '.join(SECTION_TITLES)}, "
-                "beside, cluster, spark",
-                file=sys.stderr,
-            )
+def main(arguments: Sequence[str]) -> int:
+    name, *rest = arguments or ["night"]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that all processes are stopped
+    if name == "page":
+        stamps.write_stamps(stamps.load(stamps.STORE))
+        return 0
+    if name in COMMANDS:
+        return int(import_module(COMMANDS[name]).main(rest))
+    is_quick = "--quick" in arguments
+    names = [each for each in arguments if each != "--quick"]
+    modules = [section.name for section in MODULES]
+    for each in names:
+        if each not in modules:
+            there_are = ", ".join([*modules, *COMMANDS, "page"])
+            print(f"no benchmark {each!r}; there are {there_are}", file=sys.stderr)
             return 2
-    for name in names or SECTION_TITLES:
-        write_section(SECTION_TITLES[name], run(name))
-        print(f"written: {os.path.relpath(PAGE)}")
-    if not names:
-        if beside([]):
-            beside(["--page"])  # from the stored results
-        cluster([])
-        spark([])
+    for each in names:
+        measure(each, is_quick=is_quick)
     return 0
 
 
-def run(name: str) -> str:
-    """Run one module; print each figure as it is measured, and return the section."""
-    print(f"== {SECTION_TITLES[name]}", flush=True)
+def measure(name: str, *, is_quick: bool) -> None:
+    """Measure a module, and write its section of the page."""
+    stamp, start = stamps.begin(), time.perf_counter()
+    text = run(name, QUICK_FIGURES if is_quick else None)
+    if not is_quick:
+        write_section(BY_NAME[name].titles[0], text)
+        print(f"written: {os.path.relpath(PAGE)}")
+    stamps.finish(name, stamp, time.perf_counter() - start, is_full=not is_quick)
+
+
+def run(name: str, count: int | None = None) -> str:
+    """Run one module; print each figure as it is measured, and return the section.
+
+    With a `count` only its first figures are measured.
+    """
+    title = BY_NAME[name].titles[0]
+    print(f"== {title}", flush=True)
     rows = []
-    for row in import_module(f"bench.{name}").cases():
+    for row in islice(import_module(f"bench.{name}").cases(), count):
         what, figure, unit = row
         print(f"{what:<72}{figure_text(figure):>12} {unit}", flush=True)
         rows.append(row)
-    return table(f"{SECTION_TITLES[name]} (`python -m bench {name}`)", rows)
+    return table(f"{title} (`python -m bench {name}`)", rows)
 
 
 def table(title: str, rows: Iterable[tuple[str, float, str]]) -> str:
     lines = [f"## {title}", "", "| what | figure | unit |", "|---|---:|---|"]
     lines += [f"| {what} | {figure_text(figure)} | {unit} |" for what, figure, unit in rows]
-    return "\n".join([*lines, "", machine()])
-
-
-def machine() -> str:
-    processor = platform.machine()
-    with open("/proc/cpuinfo") as info:
-        for line in info:
-            if line.startswith("model name"):
-                processor = line.partition(":")[2].strip()
-                break
-    return (
-        f"{datetime.now(UTC):%Y-%m-%d}: {processor}, {os.cpu_count()} cores, "
-        f"Linux {platform.release()}, Python {platform.python_version()}.\n"
-    )
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,13 +16,15 @@ from typing import TYPE_CHECKING
 from tests.interop.cache import UnavailableError
 from tests.interop.kafka_jars import kafka_libs, require_java
 
-from bench.beside import latency, lifetime, machine, quorum, throughput
+from bench import stamps
+from bench.beside import latency, lifetime, machine, quorum, throughput, tools, workloads
 from bench.beside.figures import FOLDER, Result, stored_result
-from bench.beside.page import PICTURE, TITLE, section_text, tables
+from bench.beside.page import PICTURE, section_text, tables
 from bench.beside.picture import picture
 from bench.beside.plan import QUICK, Plan
 from bench.beside.programs import LIBRARIES, program
-from bench.page import write_section
+from bench.beside.rows import TITLE
+from bench.page import section, write_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +35,8 @@ CASES: dict[str, Callable[[Plan, str, Result], None]] = {
     "produce": throughput.produce,
     "consume": throughput.consume,
     "latency": latency.latency,
+    "tools": tools.tools,
+    "workloads": workloads.workloads,
     "quorum": quorum.quorum,
     "memory": lifetime.memory,
 }
@@ -50,21 +55,26 @@ def main(arguments: Sequence[str]) -> int:
         print(f"beside: {complaint}", file=sys.stderr)
         return 1
     cases = [] if options.page else options.cases or CASES
-    failed = [case for case in cases if not run_case(case, plan, folder)]
-    write_page(folder, DOCS if plan.is_full else folder)
+    docs = DOCS if plan.is_full else folder
+    failed = [case for case in cases if not run_case(case, plan, folder, docs)]
+    if options.page:
+        write_page(folder, docs)
     return 1 if failed else 0
 
 
-def run_case(case: str, plan: Plan, folder: str) -> bool:
-    """Run a case and store its result; return whether it succeeded.
+def run_case(case: str, plan: Plan, folder: str, docs: str) -> bool:
+    """Run a case, store its result and write it; return whether it succeeded.
 
     After a failure the stored result of an earlier run stays.
     """
+    stamp, start = stamps.begin(), time.perf_counter()
     try:
         measure(case, plan).save(folder)
     except Exception:
         traceback.print_exc()
         return False
+    write_page(folder, docs)
+    stamps.finish(f"beside {case}", stamp, time.perf_counter() - start, is_full=plan.is_full)
     return True
 
 
@@ -133,7 +143,7 @@ def write_page(results_folder: str, docs_folder: str) -> None:
     """Write the section of the page and the picture from stored results."""
     results = results_in(results_folder)
     path = os.path.join(docs_folder, "performance.md")
-    write_section(TITLE, section_text(results), path)
+    write_section(TITLE, section_text(results, section(TITLE, path)), path)
     with open(os.path.join(docs_folder, PICTURE), "w", encoding="utf-8") as file:
         file.write(picture(results))
     print(f"written: {os.path.relpath(path)}, {PICTURE}")

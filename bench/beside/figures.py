@@ -18,13 +18,18 @@ FOLDER = os.path.join(CACHE, "bench")
 
 @dataclass
 class Result:
-    """The result of a case; `figures[row][peer]` has a figure for each round."""
+    """The result of a case; `figures[row][peer]` has a figure for each round.
+
+    `seconds`: how long it took. `finished`: the peers that were measured without a failure.
+    """
 
     case: str
     began: str = ""
     ended: str = ""
     idle_before: float = 0.0
     is_full: bool = True
+    seconds: float = 0.0
+    finished: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 

@@ -87,21 +87,21 @@ def metadata(connection: Connection, *topics: str) -> MetadataResponse:
     return response
 
 
-def try_to_create(connection: Connection, name: str) -> int:
-    """Send a CreateTopics request for one topic of one partition; return its error code."""
+def try_to_create(connection: Connection, name: str, partitions: int = 1) -> int:
+    """Send a CreateTopics request for one topic; return its error code."""
     topic = CreatableTopic(
-        name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+        name=name, num_partitions=partitions, replication_factor=1, assignments=(), configs=()
     )
     response = connection.call(CreateTopicsRequest(topics=[topic]), deadline())
     assert isinstance(response, CreateTopicsResponse)
     return response.topics[0].error_code
 
 
-def create_topic(port: int, name: str) -> None:
-    """Create a topic and wait for its leader; retry while the broker starts."""
+def create_topic(port: int, name: str, partitions: int = 1) -> None:
+    """Create a topic and wait for its leaders; retry while the broker starts."""
     with closing(connect(port)) as connection:
         end = deadline()
-        while try_to_create(connection, name) and not end.is_over:
+        while try_to_create(connection, name, partitions) and not end.is_over:
             time.sleep(RETRY_INTERVAL_S)
         while not end.is_over:
             [topic] = metadata(connection, name).topics

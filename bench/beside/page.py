@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.interop.kafka_jars import kafka_version
-
-from bench.beside.rows import BARE, KAFKA, KRAFTLOG, PEERS, ROWS, SECTIONS, TITLES
-from bench.page import figure_text
+from bench.beside.rows import BARE, KAFKA, KRAFTLOG, PEERS, ROWS, SECTIONS, TITLE, TITLES
+from bench.page import figure_text, part
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -15,14 +13,11 @@ if TYPE_CHECKING:
     from bench.beside.figures import Result
     from bench.beside.rows import Row
 
-TITLE = "Beside Apache Kafka"
-KAFKA_VERSION = kafka_version()
 HEAD = f"""## {TITLE} (`python -m bench beside`)
 
-Apache Kafka {KAFKA_VERSION} and kraftlog, each as a user starts it (Kafka with the heap and the
-collector of its own scripts),
-on the same cores in the same run; the clients use these cores too. Both brokers
-are warmed up, then take turns; the figures are medians of the rounds. Clients are librdkafka from
+Apache Kafka and kraftlog, each as a user starts it (Kafka with the heap and the collector of its
+own scripts), on the same cores in the same run; the clients use these cores too. Both brokers are
+warmed up, then take turns; the figures are medians of the rounds. Clients are librdkafka from
 C, plain sockets from C, and Kafka's own producer-perf-test. Before large amounts are written, free
 memory is held and filled, so that neither broker pays for memory that is touched for the first
 time. "CPU" is the CPU time of the broker's processes. "Better" says how many times better kraftlog
@@ -34,6 +29,10 @@ responds, or sends from its file. Where kraftlog misses a goal, the table says h
 than Kafka the bare server is. If it misses the goal too, no broker can reach the goal with these
 clients on this machine; if it reaches the goal, there is room for kraftlog to improve.
 
+The workloads are those of OpenMessaging's benchmark, with librdkafka as the load: first as fast as
+the broker takes them, then at half of the lower peak, the same rate for both. A latency begins when
+a record is due and ends with its acknowledgement, so a broker that falls behind is charged for it.
+
 One synchronous produce is mostly the waking of two sleeping processes, which takes longer across
 cores. The scheduler decides whether client and broker share a core, and keeps to it for minutes, so
 the same build may show either figure. So it is also measured with both on one core, and on two.
@@ -41,14 +40,19 @@ the same build may show either figure. So it is also measured with both on one c
 PICTURE = "beside-kafka.svg"
 
 
-def section_text(results: Mapping[str, Result]) -> str:
-    """The whole section; it names the cases that have not been measured."""
+def section_text(results: Mapping[str, Result], old: str = "") -> str:
+    """The whole section: the tables of these results, those of an earlier page for other cases.
+
+    It names the cases that have never been measured.
+    """
     lines = [HEAD, f"![How many times better than Kafka, and the goals]({PICTURE})", ""]
-    for case in SECTIONS:
+    for case, names in SECTIONS.items():
         if case in results:
             lines += [*tables(results[case]), provenance(results[case]), ""]
-        else:
-            lines += [f"Not measured: `{case}`.", ""]
+            continue
+        for title in [TITLES[name] for name in names]:
+            not_measured = f"### {title}\n\nNot measured: `python -m bench beside {case}`."
+            lines += [(part(old, title) or not_measured).rstrip("\n"), ""]
     return "\n".join(lines)
 
 

@@ -154,12 +154,18 @@ def kraftlog() -> list[str]:
     return [os.path.join(os.path.dirname(sys.executable), "kraftlog")]
 
 
-def java(folder: str, main: str, *arguments: str, heap: Sequence[str] = ("-Xmx512m",)) -> list[str]:
-    """The command of a program in Kafka's jars; it logs to standard error."""
+def java(
+    folder: str,
+    main: str,
+    *arguments: str,
+    heap: Sequence[str] = ("-Xmx512m",),
+    libs: str | None = None,
+) -> list[str]:
+    """The command of a program in Kafka's jars, or in `libs`; it logs to standard error."""
     logging = f"{folder}/log4j2.properties"
     write(logging, LOGGING)
     options = [*JVM, *heap, f"-Dlog4j2.configurationFile={logging}"]
-    return ["java", *options, "-cp", os.path.join(kafka_libs(), "*"), main, *arguments]
+    return ["java", *options, "-cp", os.path.join(libs or kafka_libs(), "*"), main, *arguments]
 
 
 def format_kafka(file: str, *options: str) -> None:

@@ -60,6 +60,16 @@ def load(*arguments: object) -> tuple[int, float]:
     return int(count), float(seconds)
 
 
+def pace(*arguments: object) -> tuple[float, list[float]]:
+    """Run load.c at a fixed rate; return the rate reached, and the latencies in ms.
+
+    They are p50, p95, p99 and p99.9.
+    """
+    words = output([program("load"), "pace", *map(str, arguments)]).split()
+    count, seconds, *microseconds = map(float, words)
+    return count / seconds, [each / 1000 for each in microseconds]
+
+
 def load_from_brokers(*arguments: object) -> tuple[int, float, set[int]]:
     """Run load.c as a consumer; return also the ids of the brokers that sent the records."""
     count, seconds, *brokers = output([program("load"), "consume", *map(str, arguments)]).split()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+TITLE = "Beside Apache Kafka"
 #: The peers, in the order of the table's columns.
 KAFKA, KRAFTLOG = "kafka", "kraftlog"
 PEERS = (KAFKA, KRAFTLOG)
@@ -110,6 +111,25 @@ def commits(key: str, where: str) -> tuple[Row, ...]:
     )
 
 
+#: The partitions of the topic in each of the workloads.
+WORKLOAD_PARTITIONS = (1, 16, 100)
+PERCENTILES = ("p50", "p95", "p99", "p99.9")
+
+
+def at_least_equal() -> Goal:
+    return Goal("as Kafka", lambda _: 1, is_relative=True)
+
+
+def workload(partitions: int) -> tuple[Row, ...]:
+    """The peak rate, and the latencies at half of the lower peak of both."""
+    key, what = f"workload.{partitions}", "latency at half of the lower peak"
+    return (
+        Row(f"{key}.peak", "peak rate", "records/s", at_least_equal(), more_is_better=True),
+        *[Row(f"{key}.{each}", f"{what}, {each}", "ms", at_least_equal()) for each in PERCENTILES],
+        Row(f"{key}.rate", "rate reached meanwhile", "records/s", more_is_better=True),
+    )
+
+
 ROWS: dict[str, tuple[Row, ...]] = {
     "start": (
         Row("start.metadata", "shell to first answered Metadata", "ms", at_most(200)),
@@ -161,6 +181,26 @@ ROWS: dict[str, tuple[Row, ...]] = {
         Row("tuned.create", "create topic, p50", "ms"),
         Row("tuned.commit", "metadata commit, p50", "ms"),
     ),
+    "tools": (
+        Row(
+            "tools.produce.rate",
+            "kafka-producer-perf-test, 1 KiB",
+            "records/s",
+            at_least_equal(),
+            more_is_better=True,
+        ),
+        *percentile_rows("tools.produce", "the same, latency", "ms", None, None),
+        Row(
+            "tools.consume.rate",
+            "kafka-consumer-perf-test, 1 KiB",
+            "records/s",
+            at_least_equal(),
+            more_is_better=True,
+        ),
+        Row("tools.consume.rebalance", "the same, until it has its partitions", "ms"),
+        Row("tools.through", "kafka-e2e-latency, 100 B, average", "ms", at_least_equal()),
+    ),
+    **{f"workload.{number}": workload(number) for number in WORKLOAD_PARTITIONS},
     "quorum": (
         *commits("broker", "asked of a broker"),
         *commits("leader", "asked of the leading controller"),
@@ -181,6 +221,11 @@ TITLES = {
     "consume": "Consume, one partition",
     "latency": "Latency",
     "tuned": "Latency, Kafka's delays for groups and metadata set to 0",
+    "tools": "Kafka's own tools",
+    **{
+        f"workload.{number}": f"One topic of {number} partition{'s' * (number > 1)}, 1 KiB"
+        for number in WORKLOAD_PARTITIONS
+    },
     "quorum": "Three controllers and a broker",
 }
 #: The sections of each case.
@@ -190,5 +235,7 @@ SECTIONS = {
     "produce": ("produce",),
     "consume": ("consume",),
     "latency": ("latency", "tuned"),
+    "tools": ("tools",),
+    "workloads": tuple(f"workload.{number}" for number in WORKLOAD_PARTITIONS),
     "quorum": ("quorum",),
 }

@@ -9,11 +9,13 @@ import sys
 import tempfile
 import time
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.interop.cache import UnavailableError
 from tests.interop.kafka_jars import kafka_libs, require_java
 
+from bench import stamps
 from bench.beside import machine
 from bench.beside.command import utc_text
 from bench.beside.figures import Result
@@ -51,6 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     except UnavailableError as complaint:
         print(f"cluster: {complaint}", file=sys.stderr)
         return 1
+    stamp, start = stamps.begin(), time.perf_counter()
     idle = machine.idle_percent()
     print(f"== {TITLE} (machine {idle:.0f} % idle)", flush=True)
     results = {task: Result(task, idle_before=idle, is_full=plan == FULL) for task in tasks}
@@ -61,9 +64,26 @@ def main(arguments: Sequence[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="cluster-", ignore_cleanup_errors=True) as folder:
             failed = [peer for peer in peers if not run_tasks(peer, plan, results_of[peer], folder)]
     finally:
-        if plan == FULL and not options.peer:
-            write_tables(results)
+        if not options.peer:
+            store(results, stamp, time.perf_counter() - start, is_full=plan == FULL)
     return 1 if failed else 0
+
+
+def store(
+    results: Mapping[str, Result], stamp: stamps.Stamp, seconds: float, *, is_full: bool
+) -> None:
+    """Write the tables, and store which tasks have been measured with all their peers.
+
+    They share the time in which clusters were started and warmed up.
+    """
+    if is_full:
+        write_tables(results)
+    shared_s = (seconds - sum(result.seconds for result in results.values())) / len(results)
+    for task, result in results.items():
+        if set(result.finished) >= set(TASKS[task].peers):
+            began = replace(stamp, began=result.began)
+            took_s = result.seconds + shared_s
+            stamps.finish(f"cluster {task}", began, took_s, is_full=is_full)
 
 
 def exit_once(*_: object) -> None:
@@ -146,6 +166,7 @@ def run_task(result: Result, cluster: Cluster, plan: Plan) -> bool:
             failures.create_partitions(cluster, plan, Result("unmeasured"))
             time.sleep(plan.settle_s)  # the task `partitions` waits too: new logs are flushed
         TASKS[result.case].measure(cluster, plan, result)
+        result.finished.append(cluster.name)
     except Exception as error:
         traceback.print_exc()
         print("\n".join(cluster.status_lines()), file=sys.stderr)
@@ -159,7 +180,9 @@ def run_task(result: Result, cluster: Cluster, plan: Plan) -> bool:
                     f"{cluster.name:<10}{row.what:<84}{figure_text(figure):>10} {row.unit}",
                     flush=True,
                 )
-        print(f"-- {time.perf_counter() - begin:.0f} s", flush=True)
+        took_s = time.perf_counter() - begin
+        result.seconds += took_s
+        print(f"-- {took_s:.0f} s", flush=True)
     return True
 
 

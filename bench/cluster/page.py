@@ -5,11 +5,11 @@ A run replaces the tables of the tasks that it has measured, and keeps the other
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from bench.beside import page
 from bench.cluster.rows import ROWS, TITLE, TITLES
+from bench.page import part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 HEAD = f"""## {TITLE} (`python -m bench cluster`)
 
 Three nodes, each broker and controller, with replication factor 3 and `min.insync.replicas` 2, run
-on the same cores as the clients; Apache Kafka {page.KAFKA_VERSION} has the heap and the
-collector of its own scripts.
+on the same cores as the clients; Apache Kafka has the heap and the collector of its own scripts.
 The clusters run one after the other in the same run, each warmed up first; what is
 measured several times is given as the median. "CPU of all nodes" is the CPU time of the three
 nodes together; resident memory and CPU at rest are those of the node with the most. "Better" says
@@ -40,7 +39,7 @@ def section_text(results: Mapping[str, Result], old: str) -> str:
         if task in results and is_measured(results[task]):
             tables.append("\n".join(table(results[task])))
         else:
-            tables.append(old_table(task, old) or f"{heading(task)}\n\n{not_measured(task)}")
+            tables.append(part(old, TITLES[task]) or f"{heading(task)}\n\n{not_measured(task)}")
     return "\n\n".join([each.rstrip("\n") for each in tables]) + "\n"
 
 
@@ -64,9 +63,3 @@ def heading(task: str) -> str:
 
 def not_measured(task: str) -> str:
     return f"Not measured: `python -m bench cluster {task}`."
-
-
-def old_table(task: str, old: str) -> str:
-    """The table of a task in the section of an earlier run, or nothing."""
-    match = re.search(rf"^{re.escape(heading(task))}$.*?(?=^##|\Z)", old, re.MULTILINE | re.DOTALL)
-    return match.group() if match else ""

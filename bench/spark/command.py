@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tests.interop.cache import UnavailableError
 from tests.interop.spark_jars import connector_jars
 
+from bench import stamps
 from bench.beside import machine
 from bench.beside.peers import kraftlog_node, running
 from bench.page import PAGE, figure_text, write_section
@@ -45,10 +46,14 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     tasks = [task for task in TASKS if task in (options.tasks or TASKS)]
     print(f"== {TITLE} (machine {machine.idle_percent():.0f} % idle)", flush=True)
+    stamp, start = stamps.begin(), time.perf_counter()
     figures = measure(tasks, jars, is_quick=options.quick)
-    if not options.quick and not options.tasks:
+    if options.tasks:
+        return 0
+    if not options.quick:
         write_section(TITLE, section_text(figures))
         print(f"written: {os.path.relpath(PAGE)}")
+    stamps.finish("spark", stamp, time.perf_counter() - start, is_full=not options.quick)
     return 0
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -43,8 +41,6 @@ def section_text(figures: Mapping[str, Figure]) -> str:
         "| | connector, rows/s | CPU s/M | kraftlog, rows/s | CPU s/M | ratio | required | aim |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
         *(row(task, figure) for task, figure in figures.items()),
-        "",
-        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores.",
         "",
     ]
     return "\n".join(lines)

@@ -22,6 +22,7 @@ from bench.beside.rows import (
     KRAFTLOG,
     ROWS,
     SECTIONS,
+    TITLE,
     TITLES,
     Row,
     at_least,
@@ -145,15 +146,22 @@ def test_a_section_replaces_only_the_section_of_its_title() -> None:
     assert "| SIGTERM to exit | ms | 6 | 2 | 3× | ≤ 150 | reached |" in section
     assert "2026-01-01 10:00:00 to 2026-01-01 10:05:00 UTC, 3 rounds" in section
     assert "97 % idle" in section
-    assert "Not measured: `produce`." in section
+    assert "Not measured: `python -m bench beside produce`." in section
     others = "# Performance\n\n## Wire\n\n| a |\n"
-    once = with_section(others, page.TITLE, section)
+    once = with_section(others, TITLE, section)
     assert once.startswith(others)
-    assert with_section(once, page.TITLE, section) == once
+    assert with_section(once, TITLE, section) == once
     followed = once + "\n## More\n\ntext\n"
-    changed = with_section(followed, page.TITLE, section.replace("3×", "4×"))
+    changed = with_section(followed, TITLE, section.replace("3×", "4×"))
     assert "3×" not in changed
     assert changed.endswith("\n\n## More\n\ntext\n")
+
+
+def test_a_page_keeps_the_tables_of_cases_without_stored_results() -> None:
+    results = {case: result_of(case, 6, 2) for case in SECTIONS}
+    old = page.section_text(results)
+    assert page.section_text({"start": results["start"]}, old) == old
+    assert page.section_text({}, old) == old
 
 
 def test_a_trial_is_marked_as_one() -> None:

@@ -27,14 +27,16 @@ def kafka_version() -> str:
 
 def kafka_libs() -> str:
     """The folder with the jars of Kafka and its dependencies."""
-    return made_once(f"kafka-libs-{kafka_version()}-{digest(read(POM))}", _fetch)
+    return made_once(
+        f"kafka-libs-{kafka_version()}-{digest(read(POM))}", lambda folder: fetch(POM, folder)
+    )
 
 
 def previous_kafka_libs() -> str:
     """The folder with the jars of the previous release and its kafka-shell."""
     flags = (f"-Dkafka.version={PREVIOUS}", "-Pshell")
     name = f"kafka-libs-{PREVIOUS}-{digest(read(POM))}"
-    return made_once(name, lambda folder: _fetch(folder, *flags))
+    return made_once(name, lambda folder: fetch(POM, folder, *flags))
 
 
 def driver_classes(libs: str) -> str:
@@ -66,12 +68,13 @@ def java_version(output: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _fetch(folder: str, *flags: str) -> None:
+def fetch(pom: str, folder: str, *flags: str) -> None:
+    """Put the jars of a pom.xml into a folder."""
     if not shutil.which("mvn"):
-        raise UnavailableError("no mvn on PATH to fetch Kafka's jars with (install maven)")
+        raise UnavailableError("no mvn on PATH to fetch jars with (install maven)")
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
     run(
-        ["mvn", "-q", "-B", "-f", POM, *flags, *goal],
+        ["mvn", "-q", "-B", "-f", pom, *flags, *goal],
         FETCH_SECONDS,
-        "Maven can't fetch Kafka's jars",
+        f"Maven can't fetch the jars of {os.path.relpath(pom)}",
     )

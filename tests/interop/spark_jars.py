@@ -7,7 +7,7 @@ import shutil
 from importlib.util import find_spec
 
 from tests.interop.cache import HERE, UnavailableError, digest, made_once, read, run
-from tests.interop.kafka_jars import COMPILE_SECONDS, FETCH_SECONDS, require_java
+from tests.interop.kafka_jars import COMPILE_SECONDS, fetch, require_java
 
 SOURCES = os.path.join(HERE, "spark")
 
@@ -21,15 +21,8 @@ def connector_jars() -> list[str]:
 def fetched_jars() -> str:
     """The folder with the jars of the connector that Maven provides."""
     pom = os.path.join(SOURCES, "pom.xml")
-    return made_once(f"spark-connector-{digest(read(pom))}", lambda folder: _fetch(pom, folder))
-
-
-def _fetch(pom: str, folder: str) -> None:
     require_java()
-    if not shutil.which("mvn"):
-        raise UnavailableError("no mvn on PATH to fetch Spark's connector with (install maven)")
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
-    run(["mvn", "-q", "-B", "-f", pom, *goal], FETCH_SECONDS, "Maven can't fetch the connector")
+    return made_once(f"spark-connector-{digest(read(pom))}", lambda folder: fetch(pom, folder))
 
 
 def _tokenless_jar() -> str:

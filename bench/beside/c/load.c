@@ -3,12 +3,14 @@
  *   load produce BROKER TOPIC COUNT SIZE [KEY=VALUE ...]
  *   load consume BROKER TOPIC COUNT [KEY=VALUE ...]
  *   load first   BROKER TOPIC GROUP [KEY=VALUE ...]
+ *   load pace    BROKER TOPIC COUNT SIZE RATE [KEY=VALUE ...]
  *
  * KEY=VALUE are settings of librdkafka. Prints "RECORDS SECONDS". produce: from the first record
  * sent to the last one acknowledged; the partitions take turns. consume: from the first record
  * received to the last, of all partitions; prints also the ids of the brokers that sent them.
  * first: from creating a consumer in a new group to its first record (0 RECORDS: none within 20
- * seconds).
+ * seconds). pace: RATE records a second; prints also the microseconds from the time when a record was
+ * due to its acknowledgement, at p50, p95, p99 and p99.9.
  */
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
@@ -99,6 +101,48 @@ static void produce(const char *broker, const char *name, long count, size_t siz
   printf("%ld %.6f\n", count, now() - start);
 }
 
+static int ascending(const void *a, const void *b) {
+  float left = *(const float *)a, right = *(const float *)b;
+  return (left > right) - (left < right);
+}
+
+/* Waits for no acknowledgement: a broker that is late makes later records wait, and that counts. */
+static void pace(const char *broker, const char *name, long count, size_t size, double rate, int n,
+                 char **kv) {
+  static const double percents[] = {50, 95, 99, 99.9};
+  rd_kafka_conf_t *conf = settings(broker, n, kv);
+  rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR);
+  rd_kafka_t *rk = client(RD_KAFKA_PRODUCER, conf);
+  int partitions;
+  rd_kafka_topic_t *topic = known_topic(rk, name, &partitions);
+  rd_kafka_queue_t *reports = rd_kafka_queue_get_main(rk);
+  char *payload = malloc(size);
+  memset(payload, 'x', size);
+  float *took_us = malloc(count * sizeof *took_us);
+  long sent = 0, acknowledged = 0;
+  double start = now();
+  while (acknowledged < count) {
+    for (double at = now(); sent < count && start + sent / rate <= at; sent++)
+      if (rd_kafka_produce(topic, sent % partitions, 0, payload, size, NULL, 0, (void *)(sent + 1)))
+        break; /* the queue is full */
+    rd_kafka_event_t *event = rd_kafka_queue_poll(reports, sent == count ? 100 : 0);
+    const rd_kafka_message_t *message;
+    double at = now();
+    while (event && (message = rd_kafka_event_message_next(event))) {
+      if (message->err) fail("not delivered", rd_kafka_err2str(message->err));
+      took_us[acknowledged++] = (at - start - ((long)message->_private - 1) / rate) * 1e6;
+    }
+    if (event) rd_kafka_event_destroy(event);
+    else if (sent < count) nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    if (at - start > 300) fail("pace", "no end after 300 s");
+  }
+  double seconds = now() - start;
+  qsort(took_us, count, sizeof *took_us, ascending);
+  printf("%ld %.6f", count, seconds);
+  for (int i = 0; i < 4; i++) printf(" %.1f", took_us[(long)(count * percents[i] / 100)]);
+  printf("\n");
+}
+
 static void consume(const char *broker, const char *name, long count, int n, char **kv) {
   rd_kafka_t *rk = client(RD_KAFKA_CONSUMER, settings(broker, n, kv));
   int partitions, is_sender[MOST_BROKERS] = {0};
@@ -158,12 +202,14 @@ int main(int argc, char **argv) {
   const char *what = argc > 4 ? argv[1] : "";
   if (!strcmp(what, "produce") && argc > 5)
     produce(argv[2], argv[3], atol(argv[4]), atol(argv[5]), argc - 6, argv + 6);
+  else if (!strcmp(what, "pace") && argc > 6)
+    pace(argv[2], argv[3], atol(argv[4]), atol(argv[5]), atof(argv[6]), argc - 7, argv + 7);
   else if (!strcmp(what, "consume"))
     consume(argv[2], argv[3], atol(argv[4]), argc - 5, argv + 5);
   else if (!strcmp(what, "first"))
     first(argv[2], argv[3], argv[4], argc - 5, argv + 5);
   else
-    fail("usage", "produce | consume | first BROKER TOPIC ...");
+    fail("usage", "produce | consume | first | pace BROKER TOPIC ...");
   fflush(stdout);
   _Exit(0); /* without librdkafka's slow shutdown, which is not measured */
 }
