@@ -6,6 +6,7 @@ import socket
 import ssl
 import warnings
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,10 @@ from kraftlog.config.tls import client_settings
 from kraftlog.server.loop import read_clock
 from kraftlog.server.tls_connection import TlsConnection
 from kraftlog.server.tls_listeners import HANDSHAKE_NS, LOG_EVERY_NS, TlsListeners
+from kraftlog.tls.certificates import parse_certificate
 from kraftlog.tls.contexts import client_context
 from kraftlog.tls.session import WIRE_RECORD_BYTES, TlsError, TlsSession
+from kraftlog.types import Now
 from kraftlog.wire.apis import BROKER
 from tests.certificates import Certificates
 from tests.config.starts import properties_of_case
@@ -36,9 +39,9 @@ ANONYMOUS = "User:ANONYMOUS"
 MUTUAL = "listener.name.mutual.ssl.client.auth"
 
 
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp("certificates"))
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    return Certificates(tmp_path)
 
 
 @pytest.fixture
@@ -321,3 +324,119 @@ def test_clients_check_the_host_name(server: Server, certificates: Certificates)
     peer.session = TlsSession(context, "elsewhere.example.com")
     with pytest.raises(TlsError, match="certificate is not accepted: Hostname mismatch"):
         peer.handshake()
+
+
+# Renewed certificates ----------------------------------------------------------------------------
+
+
+def maintain(server: Server) -> None:
+    """What a server does once a second."""
+    server._maintain_connections(read_clock())
+
+
+def own_name(server: Server, context: ssl.SSLContext) -> str:
+    """The organization in the certificate that a new client sees."""
+    peer = TlsPeer(server, "TLS", context)
+    peer.handshake(with_last=api_versions(1))
+    assert peer.session is not None
+    assert peer.responses(1)
+    der = peer.session.peer_certificate()
+    assert der is not None
+    return parse_certificate(der).subject
+
+
+def test_a_replaced_file_is_used_for_new_connections(
+    server: Server, certificates: Certificates, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = trusting(certificates)
+    old = TlsPeer(server, "TLS", context)
+    old.handshake()
+    maintain(server)
+    assert capsys.readouterr().err == ""
+    certificates.issue("127.0.0.1", organization="renewed")
+    maintain(server)
+    lines = sorted(capsys.readouterr().err.splitlines())
+    users = ("listener MUTUAL", "listener TLS", "this node as a client of TLS")
+    assert lines == [f"{user} uses new certificates or TLS settings" for user in users]
+    assert ",O=renewed" in own_name(server, context)
+    old.send(api_versions(5))
+    assert old.responses(1)[0][3] == 5
+    maintain(server)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("kind", ["expired", "not PEM", "missing"])
+def test_an_invalid_file_leaves_the_old_certificate(
+    server: Server, certificates: Certificates, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    path = Path(certificates.file("127.0.0.1"))
+    certificates.issue("127.0.0.1", organization="before")
+    maintain(server)
+    if kind == "expired":
+        certificates.issue("127.0.0.1", days=-1)
+    elif kind == "missing":
+        path.unlink()
+    else:
+        path.write_text("half a file")
+    capsys.readouterr()
+    maintain(server)
+    maintain(server)
+    error = capsys.readouterr().err
+    prefix = "listener TLS keeps its certificates, because the new ones are invalid: ssl.keystore.location="
+    assert error.count(prefix) == 1
+    assert ",O=before" in own_name(server, trusting(certificates))
+    certificates.issue("127.0.0.1", organization="after")
+    maintain(server)
+    assert ",O=after" in own_name(server, trusting(certificates))
+
+
+def test_a_dynamic_config_names_another_file(
+    server: Server, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = certificates.issue("127.0.0.1", file="other", organization="dynamic")
+    before = server.node.config_layers()
+    key = "listener.name.tls.ssl.keystore.location"
+    layers = ConfigLayers(before.file, before.all_brokers, {**before.broker, key: other})
+    monkeypatch.setattr(server.node, "config_layers", lambda: layers)
+    maintain(server)
+    assert ",O=dynamic" in own_name(server, trusting(certificates))
+    assert ",O=dynamic" not in listener_of(server, "MUTUAL").certificate.subject
+
+
+def test_a_certificate_that_expires_soon_is_logged_once_a_day(
+    server: Server, certificates: Certificates, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certificates.issue("127.0.0.1", days=10)
+    now = read_clock()
+    for days in (0, 0.5, 1.1, 11):
+        later_ms = int(days * 86_400_000)
+        server._maintain_connections(Now(now.monotonic_ms + later_ms, now.wall_ms + later_ms))
+    certificates.issue("127.0.0.1")
+    lines = [line for line in capsys.readouterr().err.splitlines() if " of TLS (CN=127.0" in line]
+    assert [" expires on " in line for line in lines] == [True, True, False]
+    assert " expired on " in lines[-1]
+
+
+def test_half_open_connections_do_not_delay_others(
+    server: Server, certificates: Certificates, clock: Clock
+) -> None:
+    """They hold no memory of TLS, and are closed together."""
+    server.max_connections = 300
+    waiting = [socket.create_connection(("127.0.0.1", server.ports["TLS"])) for _ in range(200)]
+    for sock in waiting[:100]:
+        sock.sendall(b"\x16\x03\x01")
+    while len(server.connections) < 200:
+        server._due_ms = 0
+        server.turn()
+    peer = TlsPeer(server, "TLS", trusting(certificates))
+    peer.handshake(with_last=api_versions(1))
+    assert peer.responses(1)
+    assert server.memory.used == 0
+    clock.now_ns = HANDSHAKE_NS
+    for _ in range(4):
+        server.turns.begin()
+        maintain(server)
+    assert list(server.connections.values()) == [peer.connection]
+    assert listener_of(server, "TLS").failed_count == 200
+    for sock in waiting:
+        sock.close()

@@ -41,6 +41,9 @@ REPORT_EVERY_MS = 86_400_000
 class ReloadedSettings:
     """Settings of TLS whose files may change; subclasses make contexts of them."""
 
+    #: How the log calls it, before its name.
+    role = ""
+
     def __init__(self, name: str, settings: TlsSettings, now: Now) -> None:
         self.name = name
         self.settings = settings
@@ -63,10 +66,10 @@ class ReloadedSettings:
             self.load(settings, now)
         except ConfigError as error:
             log_line(
-                f"{self.name} keeps its certificates, because the new ones are invalid: {error}"
+                f"{self.role} {self.name} keeps its certificates, because the new ones are invalid: {error}"
             )
         else:
-            log_line(f"{self.name} uses new certificates or TLS settings")
+            log_line(f"{self.role} {self.name} uses new certificates or TLS settings")
 
 
 def _change_times(settings: TlsSettings) -> tuple[tuple[int, int, int], ...]:
@@ -84,6 +87,7 @@ def _change_times(settings: TlsSettings) -> tuple[tuple[int, int, int], ...]:
 class TlsListener(ReloadedSettings):
     """A listener with TLS: its context, and counts of its handshakes."""
 
+    role = "listener"
     context: SSLContext
     certificate: Certificate
 
@@ -165,6 +169,7 @@ class TlsListener(ReloadedSettings):
 class TlsClient(ReloadedSettings):
     """This node's own connections to a listener of other nodes."""
 
+    role = "this node as a client of"
     context: SSLContext
 
     def load(self, settings: TlsSettings, _: Now) -> None:
