@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +11,9 @@ from kraftlog import Admin, Client
 from kraftlog.client.jaas import parse_jaas
 from kraftlog.client.security import security_of
 from kraftlog.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PLAIN = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -51,16 +55,12 @@ def test_plaintext_needs_no_security(properties: dict[str, str]) -> None:
             "PlainLoginModule needs the option password",
         ),
         (
-            {"security.protocol": "SSL", "ssl.truststore.location": "/t.jks"},
-            "JKS is not supported: convert",
+            {"security.protocol": "SSL", "ssl.truststore.location": "{jks}"},
+            "ssl.truststore.location=.*: Java's key stores .JKS. can't be read: convert it",
         ),
         (
-            {
-                "security.protocol": "SSL",
-                "ssl.keystore.location": "/k.p12",
-                "ssl.keystore.type": "PKCS12",
-            },
-            "PKCS12 is not supported: convert the file .openssl pkcs12 -in /k.p12",
+            {"security.protocol": "SSL", "ssl.keystore.type": "BCFKS"},
+            "ssl.keystore.type=BCFKS: expected PEM or PKCS12",
         ),
         (
             {"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1"},
@@ -72,7 +72,12 @@ def test_plaintext_needs_no_security(properties: dict[str, str]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused_at_once(properties: dict[str, str], message: str) -> None:
+def test_what_cannot_be_used_is_refused_at_once(
+    properties: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    jks = tmp_path / "t.jks"
+    jks.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    properties = {key: value.replace("{jks}", str(jks)) for key, value in properties.items()}
     with pytest.raises(ConfigError, match=f"^{message}|{message}") as error:
         security_of(properties)
     assert "secret-1" not in str(error.value)

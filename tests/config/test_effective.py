@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kraftlog.config.broker import BrokerConfig
-from kraftlog.config.effective import EFFECTIVE
+from kraftlog.config.effective import EFFECTIVE, TLS
 from kraftlog.config.keys import BROKER, BROKER_KEYS, TOPIC, TOPIC_KEYS
 from kraftlog.config.setting import Setting
 from tests.house_rules import repository
@@ -24,7 +24,7 @@ def test_keys_that_are_read_are_documented() -> None:
     inherited = {
         name for key in TOPIC_KEYS if key.name in EFFECTIVE[TOPIC] for name, _ in key.synonyms
     }
-    read = {*keys_read(), *inherited} & set(BROKER_KEYS.names())
+    read = {*keys_read(), *inherited, *TLS} & set(BROKER_KEYS.names())
     assert len(read) > 60
     assert read | {"broker.id"} == set(EFFECTIVE[BROKER])  # the former name of node.id
 

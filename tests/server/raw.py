@@ -51,8 +51,10 @@ def produce(correlation_id: int, *values: bytes) -> bytes:
     return frame(correlation_id, ApiKey.PRODUCE, request)
 
 
-def fetch(correlation_id: int, offset: int = 0, *, max_wait_ms: int = 0) -> bytes:
-    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=50 << 20)
+def fetch(
+    correlation_id: int, offset: int = 0, *, max_wait_ms: int = 0, max_bytes: int = 50 << 20
+) -> bytes:
+    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     request = FetchRequest(
         max_wait_ms=max_wait_ms, min_bytes=1, topics=[FetchTopic(topic=TOPIC, partitions=[part])]
     )

@@ -8,6 +8,7 @@ log.retention.ms, .minutes and .hours, are properties.
 from __future__ import annotations
 
 from kraftlog.config.endpoints import (
+    WITH_TLS,
     Listener,
     QuorumVoter,
     parse_listener,
@@ -133,6 +134,12 @@ class BrokerConfig:
             if not names & {"SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
                 protocols.update(dict.fromkeys(self._controller_names(), "PLAINTEXT"))
         return protocols
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether this node listens, or connects to other nodes, with TLS."""
+        names = [*[each.name for each in self.listeners], *self._controller_names()]
+        return not {self.protocols.get(name) for name in names}.isdisjoint(WITH_TLS)
 
     def _controller_names(self) -> list[str]:
         return [name.upper() for name in self.controller_listener_names]

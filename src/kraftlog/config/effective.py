@@ -7,9 +7,44 @@ DescribeConfigs and in docs/operate/configuration.md.
 
 from __future__ import annotations
 
-from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC, base_name
+
+#: Keys of listeners with TLS; `listener.name.<listener>.<key>` is for one listener alone.
+TLS = {
+    "ssl.cipher.suites": (
+        "Suites by their standard names or OpenSSL's; those of TLS 1.3 only all together."
+    ),
+    "ssl.client.auth": (
+        "Whether clients show a certificate: none, requested or required; for SASL_SSL only if it "
+        "is set for the listener."
+    ),
+    "ssl.enabled.protocols": "Enabled versions: TLSv1.2, TLSv1.3 or both.",
+    "ssl.endpoint.identification.algorithm": (
+        "https: compare the certificates of other nodes with their host names; empty: do not."
+    ),
+    "ssl.engine.factory.class": "Refused: Java classes cannot be used.",
+    "ssl.key.password": "Password of a key in PEM.",
+    "ssl.keystore.certificate.chain": "The certificates of ssl.keystore.key in PEM, its own first.",
+    "ssl.keystore.key": "A private key in PEM, instead of a file.",
+    "ssl.keystore.location": "File with the private key and its certificates.",
+    "ssl.keystore.password": "Password of a file of PKCS#12.",
+    "ssl.keystore.type": (
+        "PEM or PKCS12, found by the contents if not set; JKS also stands for PKCS12, as in Java."
+    ),
+    "ssl.principal.mapping.rules": (
+        "Rules that map the name in a client's certificate to its principal."
+    ),
+    "ssl.protocol": "Accepted: TLS, TLSv1.2, TLSv1.3; ssl.enabled.protocols decides.",
+    "ssl.truststore.certificates": "Trusted authorities in PEM, instead of a file.",
+    "ssl.truststore.location": (
+        "File with the trusted authorities; by default those of the system."
+    ),
+    "ssl.truststore.password": "Password of a file of PKCS#12.",
+    "ssl.truststore.type": "As ssl.keystore.type.",
+}
 
 _BROKER = {
+    **TLS,
     "advertised.listeners": (
         "Addresses that clients and other brokers connect to; default: listeners."
     ),
@@ -76,9 +111,7 @@ _BROKER = {
         "Bytes per second that this broker sends to throttled followers."
     ),
     "leader.imbalance.check.interval.seconds": "Interval between preferred leader elections.",
-    "listener.security.protocol.map": (
-        "Security protocol of each listener; only PLAINTEXT is supported."
-    ),
+    "listener.security.protocol.map": ("Security protocol of each listener: PLAINTEXT or SSL."),
     "listeners": "Addresses to listen on, as NAME://host:port.",
     "log.cleaner.backoff.ms": "Pause between checks for logs to compact.",
     "log.cleaner.dedupe.buffer.size": "Memory for the keys of a compaction, 200 bytes per key.",
@@ -260,4 +293,10 @@ _NO_EFFECT = "Accepted for compatibility with Kafka; has no effect."
 
 def documentation(resource_type: int, name: str) -> str:
     """The documentation of a key, or a sentence that it has no effect."""
-    return DOCUMENTED[resource_type].get(name, _NO_EFFECT)
+    return DOCUMENTED[resource_type].get(own_or_base_name(name), _NO_EFFECT)
+
+
+def own_or_base_name(name: str) -> str:
+    """The plain key of a listener override that has an effect, or the name itself."""
+    base = base_name(name)
+    return base if base in TLS else name

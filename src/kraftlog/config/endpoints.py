@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 MAX_PORT = 65_535
 _HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._%:")
+#: Kafka's numbers of the protocols are their positions.
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+WITH_TLS = ("SSL", "SASL_SSL")
+#: The principal of a client that has not authenticated.
+ANONYMOUS = "User:ANONYMOUS"
 
 
 class Listener(Value):

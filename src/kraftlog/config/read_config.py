@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.config.aliases import alias_warnings, replace_aliases
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.combinations import check_combinations
-from kraftlog.config.effective import DOCUMENTED, OWN
+from kraftlog.config.effective import DOCUMENTED, OWN, own_or_base_name
 from kraftlog.config.keys import BROKER, BROKER_KEYS, find_broker_key
 from kraftlog.config.properties import parse
 from kraftlog.config.values import parse_value
@@ -61,7 +61,9 @@ def warnings(texts: Mapping[str, str]) -> list[str]:
         _unknown_key_warning(name) for name in unknown if not name.startswith(_PLUGIN_PREFIXES)
     ]
     documented = DOCUMENTED[BROKER]
-    without_effect = [name for name in texts if name not in unknown and name not in documented]
+    without_effect = [
+        name for name in texts if name not in unknown and own_or_base_name(name) not in documented
+    ]
     if without_effect:
         lines.append(f"accepted, no effect: {', '.join(sorted(without_effect))}")
     return lines

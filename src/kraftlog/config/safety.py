@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 QUORUM_FETCH_WAIT_MS = 500
 #: The smallest fetch timeout: that wait, and half as long for the network, a flush and a busy node.
 LEAST_FETCH_TIMEOUT_MS = QUORUM_FETCH_WAIT_MS * 3 // 2
+SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SSL")
 #: Keys of classes that restrict access, and the consequence of their absence.
 GUARDS = {
     "authorizer.class.name": "there is no access control: every client may do everything",
@@ -64,8 +65,8 @@ def refuse_unsupported_security(config: BrokerConfig) -> None:
 
 
 def _refuse_protocol(key: str, name: str, protocol: str) -> None:
-    if protocol != "PLAINTEXT":
+    if protocol not in SUPPORTED_PROTOCOLS:
         raise ConfigError(
-            f"{key}: {name} uses {protocol}; only PLAINTEXT is supported, without "
-            "authentication or encryption"
+            f"{key}: {name} uses {protocol}; only {' and '.join(SUPPORTED_PROTOCOLS)} are "
+            "supported, without passwords"
         )

@@ -15,6 +15,7 @@ import socket
 import struct
 from collections import deque
 
+from kraftlog.config.endpoints import ANONYMOUS
 from kraftlog.errors import InternalError, KraftlogError, ProtocolError, UnansweredError
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.server.memory import ALWAYS_READ_BYTES
@@ -60,6 +61,9 @@ SEND_SIZE = 1 << 20
 MAX_PIECES = 512
 #: Approximate number of bytes that a connection sends in a turn.
 SENT_PER_TURN = 4 << 20
+
+#: How the first record of TLS begins, where Kafka's protocol has the upper half of a length.
+TLS_HANDSHAKE = 0x1603
 
 PRODUCE = APIS[ApiKey.PRODUCE].name
 _LENGTH = struct.Struct(">i")
@@ -129,6 +133,12 @@ class Arena:
 
 class Connection:
     """A client connection; the node responds in any order, responses leave in request order."""
+
+    #: The security protocol of its listener, and the authenticated user.
+    security_protocol = "PLAINTEXT"
+    principal = ANONYMOUS
+    #: A buffer with less room for a large frame grows before the next bytes are received.
+    least_room = 1
 
     def __init__(
         self,
@@ -300,10 +310,7 @@ class Connection:
         while end - pos >= 4:
             size = _LENGTH.unpack_from(buffer, pos)[0]
             if not 0 < size <= self.max_frame:
-                raise ProtocolError(
-                    f"frame of {size} bytes; expected 1 to {self.max_frame} "
-                    "(socket.request.max.bytes)"
-                )
+                raise self._invalid_size(size)
             after = pos + 4 + size
             if after > end:
                 break
@@ -330,6 +337,16 @@ class Connection:
                 return pos
         self.holds_frames = False
         return pos
+
+    def _invalid_size(self, size: int) -> ProtocolError:
+        if size >> 16 == TLS_HANDSHAKE:
+            return ProtocolError(
+                f"a TLS handshake on {self.listener_name}, which is {self.security_protocol}; "
+                "clients need the security.protocol of the listener that they connect to"
+            )
+        return ProtocolError(
+            f"frame of {size} bytes; expected 1 to {self.max_frame} (socket.request.max.bytes)"
+        )
 
     def _ends_slice(self, cause: str) -> bool:
         """Account the time of a request to `cause`; return whether the slice ends after it."""
@@ -364,7 +381,7 @@ class Connection:
         """
         buffer, size, start = self.large, self.large_size, arena.used
         assert buffer is not None
-        if self.large_filled == len(buffer):
+        if len(buffer) - self.large_filled < self.least_room and len(buffer) < size:
             capacity = arena.next_capacity(len(buffer), size)
             self.needs = capacity - len(buffer)
             if self.is_reading_paused():

@@ -5,6 +5,11 @@ from __future__ import annotations
 import errno
 import socket
 
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.server.tls_listeners import TlsListener
+
 #: Errors of a machine without IPv6.
 _NO_IPV6 = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
 _MAPPED = "::ffff:"
@@ -13,11 +18,14 @@ _MAPPED = "::ffff:"
 class ListeningSocket:
     """The socket of a listener, its name in `listeners`, and the APIs that it serves."""
 
-    def __init__(self, sock: socket.socket, name: str, serves: int) -> None:
+    def __init__(
+        self, sock: socket.socket, name: str, serves: int, tls: TlsListener | None = None
+    ) -> None:
         self.sock = sock
         self.name = name
         #: BROKER, CONTROLLER or both.
         self.serves = serves
+        self.tls = tls
 
 
 def bind(host: str, port: int) -> socket.socket:

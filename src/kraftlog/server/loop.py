@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kraftlog.runner.runner import Runner
     from kraftlog.server.http import HttpServer
     from kraftlog.server.io_thread import OsIOThreads
+    from kraftlog.server.tls_listeners import TlsListeners
     from kraftlog.server.worker_process import OsWorkerProcess
 
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
@@ -127,6 +128,8 @@ class Server:
         #: Connections with requests left after their slice: served in rotation, after the sockets.
         self.unserved: deque[Connection] = deque()
         self.http: HttpServer | None = None
+        #: None if no listener of this node, and none that it connects to, has TLS.
+        self.tls: TlsListeners | None = None
         #: With more partitions than this, `_freeze_objects` is due.
         self._freeze_above = FREEZE_AFTER_PARTITIONS
         #: Connections accepted since the start.
@@ -147,7 +150,8 @@ class Server:
         that, its metadata is from its last run, and refused clients try another broker.
         """
         sock = bind(host, port)
-        listener = ListeningSocket(sock, name, serves)
+        tls = self.tls.listeners.get(name) if self.tls else None
+        listener = ListeningSocket(sock, name, serves, tls)
         if serves == BROKER:
             self._unopened_listeners.append(listener)
         else:
@@ -382,9 +386,13 @@ class Server:
                 self._log_refusal(refusal)
                 continue
             set_client_options(sock)
-            latency = self.node.counts.latency
-            connection = Connection(
-                sock, f"{host}:{address[1]}", self.max_frame, latency, self.turns, self.memory
+            connection = (listener.tls.connection if listener.tls else Connection)(
+                sock,
+                f"{host}:{address[1]}",
+                self.max_frame,
+                self.node.counts.latency,
+                self.turns,
+                self.memory,
             )
             connection.dirty = self.dirty
             connection.serves = listener.serves
@@ -476,7 +484,7 @@ class Server:
             else:
                 connection.receive(self.arena, self.node, now)
         except BlockingIOError:
-            return
+            pass  # of TLS, a part of a record may have come, and its decryption takes time
         except ProtocolError as error:
             log_line(f"closed the connection from {connection.peer}: invalid request: {error}")
             self._drop(connection)
@@ -544,10 +552,17 @@ class Server:
             self.epoll.modify(connection.fd, wanted)
 
     def _maintain_connections(self, now: Now) -> None:
-        """Once per second: close idle connections, and return memory to the system."""
+        """Once per second: close idle connections, and return memory to the system.
+
+        Changed certificates are noticed here, before the first handshake that could use them.
+        """
         self._maintenance_due_ms = now.monotonic_ms + MAINTENANCE_MS
         for connection in self.limits.idle(self.turns.began_ns, CLOSED_AT_ONCE):
             self._drop(connection)
+        if self.tls is not None:
+            for connection in self.tls.expired(self.turns.began_ns, CLOSED_AT_ONCE):
+                self._drop(connection)
+            self.tls.reload(self.node.config_layers(), now)
         if self.memory.waiting:
             self._make_room()
         self.memory.trim()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.metrics.family import Labels, Samples
     from kraftlog.server.loop import Server
+    from kraftlog.server.tls_listeners import TlsListener
     from kraftlog.server.turns import StepTimes, TurnClock
     from kraftlog.types import Now
 
@@ -127,7 +128,36 @@ def _connections(server: Server, _: Now) -> Samples:
         yield (("listener", name), ("networkProcessor", "0")), count
 
 
+def _of_tls(value: Callable[[TlsListener], float], without_tls: float) -> Any:
+    """A value of each listener with TLS, and one for those without."""
+
+    def measure(server: Server, _: Now) -> Samples:
+        for name in server.ports:
+            tls = None if server.tls is None else server.tls.listeners.get(name)
+            yield (("listener", name),), without_tls if tls is None else value(tls)
+
+    return measure
+
+
 SOCKETS = (
+    Family(
+        "kafka_server_socket_server_metrics_successful_authentication_total",
+        COUNTER,
+        "Completed TLS handshakes, by listener.",
+        _of_tls(lambda listener: listener.succeeded_count, 0),
+    ),
+    Family(
+        "kafka_server_socket_server_metrics_failed_authentication_total",
+        COUNTER,
+        "Failed TLS handshakes, by listener.",
+        _of_tls(lambda listener: listener.failed_count, 0),
+    ),
+    Family(
+        "kraftlog_tls_certificate_expiry_seconds",
+        GAUGE,
+        "Unix time at which the certificate of a listener expires; NaN without TLS.",
+        _of_tls(lambda listener: listener.certificate.not_after_s, float("nan")),
+    ),
     Family(
         "kafka_server_socket_server_metrics_connection_count",
         GAUGE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.server.name_resolution import SocketAddress
+    from kraftlog.server.tls_listeners import TlsListeners
+    from kraftlog.tls.session import TlsSession
     from kraftlog.types import Now
 
 __all__ = ["MAX_PROBES", "SocketPeers"]
@@ -28,6 +31,11 @@ LAST_PORT = 65535
 MAX_LOW_WATER_BYTES = 1 << 20
 #: If fewer bytes of a frame are missing, SO_RCVLOWAT is not worth a system call.
 MIN_LOW_WATER_BYTES = 32 << 10
+#: Bytes that one call receives in a handshake, and after it.
+HANDSHAKE_READ_BYTES = 16 << 10
+READ_BYTES = 256 << 10
+#: Why a request has failed whose connection ended in its handshake.
+TLS_CLOSED = "the connection was closed in the TLS handshake"
 #: Results of `connect_ex` that are no failure.
 _CONNECTING = {0, errno.EAGAIN, errno.EINPROGRESS}
 
@@ -46,6 +54,10 @@ class SocketChannel(PeerChannel):
         self.alternatives: list[SocketAddress] = []
         #: Whether the host name is being resolved.
         self.is_resolving = False
+        #: None if the listener of the peer has no TLS.
+        self.session: TlsSession | None = None
+        #: Encrypted bytes to be sent.
+        self.encrypted = bytearray()
         #: SO_RCVLOWAT of the socket: epoll reports it once this many bytes have arrived.
         self.low_water_bytes = 1
 
@@ -68,6 +80,8 @@ class SocketPeers(PeerChannels):
         self._names = NameResolver()
         epoll.register(self._names.ready_fd, select.EPOLLIN)
         self._by_fd: dict[int, SocketChannel] = {}
+        #: TLS of the listeners that this node connects to; None if none has it.
+        self.tls: TlsListeners | None = None
 
     def owns(self, fd: int) -> bool:
         return fd in self._by_fd or fd == self._names.ready_fd
@@ -83,7 +97,10 @@ class SocketPeers(PeerChannels):
             return
         channel = self._by_fd[fd]
         if not channel.is_connected:
-            self._connected(channel, now)
+            if channel.session is None:
+                self._connected(channel, now)
+            else:
+                self._handshake(channel, now)
         elif event & select.EPOLLIN:
             self._receive(channel, now)
         elif event & (select.EPOLLERR | select.EPOLLHUP):
@@ -155,7 +172,39 @@ class SocketPeers(PeerChannels):
             self._failed(channel, error, now)
             return
         channel.alternatives.clear()
-        self.connected(channel, now)
+        client = self.tls.client_of(channel.name) if self.tls is not None else None
+        if client is None:
+            self.connected(channel, now)
+        else:
+            channel.session = client.session(channel.address[0])
+            self._handshake(channel, now)
+
+    def _handshake(self, channel: SocketChannel, now: Now) -> None:
+        """Go on with a handshake; its time is that of the requests that wait for it."""
+        from kraftlog.tls.session import TlsError
+
+        session = channel.session
+        assert channel.sock is not None
+        assert session is not None
+        data = _received(channel.sock, HANDSHAKE_READ_BYTES)
+        if data is None:
+            # As without TLS, an immediate reconnect tells whether the peer is dead.
+            channel.is_connected = True
+            self.lost(channel, now, why=TLS_CLOSED)
+            return
+        try:
+            channel.encrypted += session.handshake(data)
+        except TlsError as error:
+            with contextlib.suppress(OSError):
+                channel.sock.send(session.unsent())  # an alert, which says why
+            self.connect_failed(channel, now, why=f"the TLS handshake failed: {error}")
+            return
+        if session.is_established:
+            self.connected(channel, now)
+            if channel.session is session and session.has_input:
+                self._receive_encrypted(channel, session, now)
+        else:
+            self._flush(channel, now)
 
     def _failed(self, channel: SocketChannel, error: int, now: Now) -> None:
         if channel.alternatives:
@@ -174,23 +223,32 @@ class SocketPeers(PeerChannels):
 
     def _flush(self, channel: SocketChannel, now: Now) -> None:
         assert channel.sock is not None
-        if not channel.is_connected:
+        out = channel.out
+        if channel.session is not None:
+            out = channel.encrypted
+            if channel.out and channel.is_connected:
+                out += channel.session.encrypt(bytes(channel.out))
+                channel.out.clear()
+        elif not channel.is_connected:
             return
         try:
-            if channel.out:
-                del channel.out[: channel.sock.send(channel.out)]
+            if out:
+                del out[: channel.sock.send(out)]
         except BlockingIOError:
             pass
         except OSError:
             self.lost(channel, now)
             return
-        wanted = select.EPOLLIN | (select.EPOLLOUT if channel.out else 0)
+        wanted = select.EPOLLIN | (select.EPOLLOUT if out else 0)
         if wanted != channel.events:
             channel.events = wanted
             self._epoll.modify(channel.fd, wanted)
 
     def _receive(self, channel: SocketChannel, now: Now) -> None:
         assert channel.sock is not None
+        if channel.session is not None:
+            self._receive_encrypted(channel, channel.session, now)
+            return
         try:
             count = channel.sock.recv_into(channel.received.room())
             channel.received.received(count)
@@ -201,6 +259,24 @@ class SocketPeers(PeerChannels):
         self.received(channel, count, now)
         if channel.sock is not None:
             self._await_rest(channel)
+
+    def _receive_encrypted(self, channel: SocketChannel, session: TlsSession, now: Now) -> None:
+        """Receive and decrypt; nothing is lost if a record is still incomplete."""
+        from kraftlog.tls.session import WIRE_RECORD_BYTES, TlsError
+
+        assert channel.sock is not None
+        data = _received(channel.sock, READ_BYTES)
+        has_ended, data = data is None, data or b""
+        room = memoryview(bytearray(len(data) + WIRE_RECORD_BYTES))
+        try:
+            count = session.decrypt(memoryview(data), [room])
+        except TlsError as error:
+            self.lost(channel, now, probe=False, why=f"TLS: {error}")
+            return
+        if count:
+            self.receive(channel, room[:count], now)
+        if (has_ended or session.is_closed) and channel.session is session:
+            self.lost(channel, now)
 
     def _await_rest(self, channel: SocketChannel) -> None:
         """Have epoll report the rest of a large response at once: each part would cost a turn.
@@ -220,8 +296,20 @@ class SocketPeers(PeerChannels):
             self._epoll.unregister(channel.fd)
             channel.sock.close()
         channel.sock, channel.fd, channel.is_connected = None, -1, False
+        channel.session = None
+        channel.encrypted.clear()
 
     def _disconnect(self, channel: PeerChannel) -> None:
         super()._disconnect(channel)
         assert isinstance(channel, SocketChannel)
         channel.alternatives.clear()
+
+
+def _received(sock: socket.socket, size: int) -> bytes | None:
+    """The bytes that have arrived; None if the connection has ended."""
+    try:
+        return sock.recv(size) or None
+    except BlockingIOError:
+        return b""
+    except OSError:
+        return None

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.config.endpoints import Listener
+    from kraftlog.server.tls_listeners import TlsListeners
 
 #: Limit of open log files; at most a quarter of the descriptors of the process.
 MAX_OPEN_LOG_FILES = 512
@@ -62,6 +63,7 @@ def serve(
     either, an unformatted directory is an error that shows the format command for `config_file`.
     """
     refuse_unsafe(settings)
+    tls = _tls(settings)
     gc.set_threshold(*GC_THRESHOLDS)
     max_files = _raise_file_limit()
     max_log_files = min(MAX_OPEN_LOG_FILES, max_files // 4)
@@ -91,6 +93,7 @@ def serve(
         directories=opened.directories,
         lost=opened.lost,
     )
+    server.tls = server.peers.tls = tls
     _listen(server, settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), log_line)
@@ -191,6 +194,15 @@ def _format_for_quorum(files: OsFiles, path: str, settings: BrokerConfig) -> Non
     format_directory(files, path, new_id(), formatting, read_clock().wall_ms)
 
 
+def _tls(settings: BrokerConfig) -> TlsListeners | None:
+    """The certificates of listeners with TLS; without one no module of TLS is imported."""
+    if not settings.uses_tls:
+        return None
+    from kraftlog.server.tls_listeners import TlsListeners
+
+    return TlsListeners(settings, read_clock())
+
+
 def _listen(server: Server, settings: BrokerConfig) -> None:
     """Bind all listeners; client listeners open later, when the node is ready."""
     for listener in settings.listeners:
@@ -213,6 +225,7 @@ def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[Br
                 name=listener.name,
                 host=listener.host or gethostname(),
                 port=listener.port or server.ports[listener.name],
+                security_protocol=endpoints.SECURITY_PROTOCOLS.index(listener.protocol),
             )
             for listener in listeners
         ]

@@ -1,0 +1,1 @@
+"""Key stores, certificates and sessions of TLS."""
