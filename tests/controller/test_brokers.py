@@ -137,6 +137,25 @@ def test_v23_a_late_registration_of_a_former_process_changes_nothing(session: st
     assert cluster.committed.brokers[1] == before
 
 
+def test_v23_a_late_registration_does_not_return_a_failed_directory() -> None:
+    """It is one of the registered process, which has reported the directory since (V18)."""
+    cluster = Cluster(brokers=2)
+    late = registration(
+        1,
+        incarnation=3,
+        replaced_broker_epoch=cluster.state.brokers[1].epoch,
+        log_dirs=[directory(1), directory(1, 2)],
+    )
+    cluster.ask(ApiKey.BROKER_REGISTRATION, late)
+    cluster.heartbeat(1)
+    cluster.heartbeat(1, offline_log_dirs=[directory(1, 2)])
+    before = cluster.committed.brokers[1]
+    assert before.directories == (directory(1),)
+    decision = cluster.ask(ApiKey.BROKER_REGISTRATION, late)
+    assert (decision.records, cluster.committed.brokers[1]) == ([], before)
+    assert (decision.response.error_code, decision.response.broker_epoch) == (0, before.epoch)
+
+
 def test_v23_a_late_registration_does_not_return_an_unregistered_broker() -> None:
     cluster, late = cluster_after_a_restart()
     cluster.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=1))

@@ -106,7 +106,7 @@ def test_v7_a_partition_named_again_at_its_offset_gets_the_high_watermark() -> N
 
 def test_v7_the_high_watermark_is_sent_again_after_a_divergence() -> None:
     """The follower only truncates, and ignores the high watermark of that response."""
-    session = FetchSession(1, by_id=False, is_follower=True, now=Now(0, 0))
+    session = FetchSession(1, by_id=False, follower_id=3, now=Now(0, 0))
     session.update(request(1, 1, {0: 5}).topics)
     partition = session.find("demo", NULL_UUID, 0)
     assert partition is not None
@@ -280,6 +280,23 @@ def test_a_consumer_session_does_not_evict_a_follower_session() -> None:
     now = Now(EVICTION_MS + 1, 0)
     assert sessions.resume(request(existing.id, 1), 12, now) is existing
     assert sessions.open(session_request(50), 12, now) is None
+
+
+@pytest.mark.parametrize(
+    ("follower", "index", "is_ended"), [(3, 1, True), (4, 1, False), (3, 2, False), (-1, 1, False)]
+)
+def test_v23_a_follower_has_one_session_for_a_partition(
+    follower: int, index: int, *, is_ended: bool
+) -> None:
+    """After a late request the follower names its positions again: only so the leader has them."""
+    host = make_host(demo=3)
+    reader, other = Reader(host), Reader(host)
+    session = reader.begin({0: 0, 1: 0}, replica_id=3)
+    reader.send(ApiKey.FETCH, 12, request(session, 1, max_wait_ms=500, replica_id=3))
+    host.turn()
+    reader.take()
+    other.begin({index: 0}, replica_id=follower)
+    assert (host.node.fetch_sessions.get(session) is None) == is_ended
 
 
 def test_there_are_no_sessions_with_a_limit_of_zero() -> None:

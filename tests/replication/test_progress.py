@@ -163,3 +163,21 @@ def test_v6_part_of_one_batch_is_fetched_again_at_once() -> None:
     cluster = two_replicas()
     respond_with(cluster, bytes(make_batch("z", base=1, epoch=1)[:-5]))
     assert (named_partitions(cluster), cluster[2].lines) == ([(0, 1)], [])
+
+
+def test_v23_a_follower_whose_position_falls_begins_to_lag() -> None:
+    """V8: it leaves the ISR after the longest lag, though nothing is written, and not before."""
+    cluster = two_replicas()
+    leader = cluster[1]
+    cluster.pass_ms(3 * MAX_LAG_MS)
+    assert leader.proposed == []
+    followers = leader.partition.followers
+    assert followers is not None
+    [follower] = followers.by_broker.values()
+    in_sync = leader.replica_manager.in_sync_replicas
+    cluster.isolate(2)
+    in_sync.fetched(leader.partition, 2, follower.broker_epoch, 0, 0)
+    cluster.pass_ms(MAX_LAG_MS // 2)
+    assert leader.proposed == []
+    cluster.pass_ms(MAX_LAG_MS)
+    assert leader.proposed == [(1,)]

@@ -78,6 +78,8 @@ CLUSTER_SITUATIONS = (
     "disk full",
     "late AlterPartition",
     "late BrokerHeartbeat",
+    "late BrokerRegistration",
+    "late Fetch",
     "leader change",
     "logs of a partition compared",
     "message lost",

@@ -67,9 +67,13 @@ def decide_register_broker(
         known_epoch = -1 if before is None else before.epoch
         response = BrokerRegistrationResponse(error_code=refusal.code, broker_epoch=known_epoch)
         return Decision([], response)
+    if before is not None and _is_late(before, request):
+        # A retry or a late copy of the registered process: what was recorded since stays (V23),
+        # such as a failed directory.
+        return Decision([], BrokerRegistrationResponse(error_code=0, broker_epoch=before.epoch))
     records: list[Message] = []
     if before is not None and before.incarnation_id == request.incarnation_id:
-        # A retry by the same process: update the registration.
+        # The same process registers again: update the registration.
         epoch, fenced = before.epoch, before.fenced
         shutting_down = before.in_controlled_shutdown
     else:

@@ -159,19 +159,20 @@ class FetchSession:
         "created_ms",
         "delayed",
         "epoch",
+        "follower_id",
         "id",
         "is_closed",
-        "is_follower",
         "new_bytes",
         "size",
         "topics",
         "used_ms",
     )
 
-    def __init__(self, session_id: int, *, by_id: bool, is_follower: bool, now: Now) -> None:
+    def __init__(self, session_id: int, *, by_id: bool, follower_id: int, now: Now) -> None:
         self.id = session_id
         self.by_id = by_id
-        self.is_follower = is_follower
+        #: The broker that fetches as a follower; -1 for a consumer.
+        self.follower_id = follower_id
         self.epoch = 1
         self.created_ms = self.used_ms = now.monotonic_ms
         self.topics: dict[str | Uuid, SessionTopic] = {}
@@ -183,6 +184,18 @@ class FetchSession:
         self.delayed: WaitingFetch | None = None
         self.new_bytes = 0
         self.is_closed = False
+
+    @property
+    def is_follower(self) -> bool:
+        return self.follower_id >= 0
+
+    def shares_partition(self, other: FetchSession) -> bool:
+        """Whether another session has a partition of this one."""
+        for key, topic in self.topics.items():
+            theirs = other.topics.get(key)
+            if theirs is not None and not theirs.by_index.keys().isdisjoint(topic.by_index):
+                return True
+        return False
 
     def _key(self, topic: str, topic_id: Uuid) -> str | Uuid:
         return topic_id if self.by_id else topic
@@ -347,14 +360,27 @@ class FetchSessions:
         session = FetchSession(
             self._new_id(),
             by_id=version >= BY_ID_SINCE,
-            is_follower=follower_id >= 0,
+            follower_id=follower_id,
             now=now,
         )
         yield from session.update_in_steps(request.topics)
+        if session.is_follower:
+            self._end_former(session)
         if not session.topics or not self._make_room(session, now):
             return None
         self._sessions[session.id] = session
         return session
+
+    def _end_former(self, session: FetchSession) -> None:
+        """End the former session of a follower, which fetches a partition in one session only.
+
+        If it is the new one whose request is late, from a former connection, the follower learns
+        that its session has ended, and names its positions again (V23).
+        """
+        for former in list(self._sessions.values()):
+            is_same = former.follower_id == session.follower_id
+            if is_same and session.shares_partition(former):
+                self.drop(former.id)
 
     def _new_id(self) -> int:
         """A random id: a client may still use an id from before a restart."""

@@ -162,7 +162,7 @@ class Node(ReplicatingNode):
         return self.quorum.core.cluster_id
 
     def broker_epoch(self) -> int:
-        return -1 if self.broker_lifecycle is None else self.broker_lifecycle.epoch
+        return -1 if self.broker_lifecycle is None else self.broker_lifecycle.known_epoch
 
     def is_registered(self) -> bool:
         """Whether the image has this process under the broker's id."""

@@ -52,13 +52,16 @@ class Follower:
         """Note the position of a fetch.
 
         A follower counts as caught up when it reaches the end as of its previous fetch: under load
-        it never reaches the present one.
+        it never reaches the present one. One that was at the end begins to lag if its position
+        falls: its log was cut, or this is a late fetch on a former connection (V23).
         """
         if end >= leader_end:
             self.caught_up_ms, self.caught_up_bytes = now_ms, leader_bytes
         elif self.end != UNKNOWN and end >= self.leader_end:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
             self.caught_up_bytes = max(self.caught_up_bytes, self.fetched_bytes)
+        elif self.end == leader_end:
+            self.caught_up_ms, self.caught_up_bytes = now_ms, leader_bytes
         self.broker_epoch, self.end, self.start = broker_epoch, end, start
         self.fetched_ms, self.leader_end, self.fetched_bytes = now_ms, leader_end, leader_bytes
 

@@ -191,7 +191,11 @@ class InSyncReplicas:
         follower.fetched(
             broker_epoch, end, start, partition.written_end, partition.written_bytes, now_ms
         )
-        if end == partition.written_end and followers.all_at(end):
+        if end < partition.written_end:
+            if partition not in self._lagging:  # its position has fallen
+                self._lagging[partition] = None
+                self._node.poll_by(self._check_due_ms)
+        elif followers.all_at(end):
             self._lagging.pop(partition, None)
         self.update(partition)
         if partition in self._deletions:

@@ -287,6 +287,17 @@ def test_v3_v24_what_a_leaving_broker_waits_for_is_reported_at_once() -> None:
     assert (broker.deadline() or 0) > 1000, "it has left"
 
 
+@pytest.mark.parametrize(("incarnation", "known"), [(b"i" * 16, 12), (bytes(16), -1)])
+def test_v23_a_replayed_registration_tells_the_broker_epoch(incarnation: bytes, known: int) -> None:
+    """Its response may come later than its record: followers fetch before, and name the epoch."""
+    metadata = MetadataLoader()
+    broker = lifecycle(RefusingChannel(None), metadata=metadata)
+    assert broker.known_epoch == -1
+    record = other_broker().replace(broker_id=4, incarnation_id=incarnation, broker_epoch=12)
+    metadata.image.replay(record)
+    assert (broker.epoch, broker.known_epoch) == (-1, known)
+
+
 def test_v18_heartbeats_report_an_offline_directory() -> None:
     controller, working, failing = Controller(), Disk(b"a" * 16), Disk(b"b" * 16)
     broker = lifecycle(controller, directories=[working, failing])

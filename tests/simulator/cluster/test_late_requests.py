@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog_simulator.cluster.administrator import TopicAdministrator
+from kraftlog_simulator.cluster.late_requests import check_response
 from kraftlog_simulator.cluster.partition_administrator import PartitionAdministrator
 from kraftlog_simulator.run import simulate
+from kraftlog_simulator.violation import Violation
 from kraftlog_simulator.world import Goal, time_passes
 from tests.simulator.cluster.test_replication_rules import LIMIT_MS, ThreeReplicaWorld
 
@@ -113,3 +116,24 @@ def test_v9_random_runs_have_outdated_requests() -> None:
         if {"late AlterPartition", "late BrokerHeartbeat"} <= {*outcome.coverage}:
             return
     raise AssertionError("no outdated request")
+
+
+def response(code: int, *partition_codes: int, diverging: int = -1) -> Any:
+    diverging_epoch = SimpleNamespace(end_offset=diverging)
+    partitions = [
+        SimpleNamespace(error_code=each, diverging_epoch=diverging_epoch)
+        for each in partition_codes
+    ]
+    topics = [SimpleNamespace(partitions=partitions)] if partitions else []
+    return SimpleNamespace(error_code=code, responses=topics)
+
+
+@pytest.mark.parametrize("codes", [(0, 0), (0, 74, 0)])
+def test_v23_an_accepted_request_of_an_earlier_process_is_found(codes: tuple[int, ...]) -> None:
+    node: Any = "node 1"
+    with pytest.raises(Violation, match="accepts a late Fetch of an earlier process"):
+        check_response(node, "Fetch", "an earlier process", response(*codes))
+    check_response(node, "Fetch", "", response(*codes))
+    check_response(node, "Fetch", "an earlier process", response(0, 74, 6))
+    check_response(node, "Fetch", "an earlier process", response(70))
+    check_response(node, "Fetch", "an earlier process", response(0, 0, diverging=4))

@@ -123,6 +123,17 @@ class BrokerLifecycle(Part, MetadataPublisher):
         return me if me is not None and me.incarnation_id == self.incarnation else None
 
     @property
+    def known_epoch(self) -> int:
+        """`epoch`, or that of the replayed registration until its response is here.
+
+        A follower that has replayed its registration fetches: without an epoch its requests could
+        not be told from those of a later process (V23).
+        """
+        if self.epoch == UNKNOWN and self.registration is not None:
+            return self.registration.epoch
+        return self.epoch
+
+    @property
     def is_unfenced(self) -> bool:
         """Whether heartbeats and the log both report the broker as unfenced."""
         me = self.registration
