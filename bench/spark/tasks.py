@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from bench.spark.nowhere import Nowhere
+from bench.spark.ready import Ready
 from kraftlog import Client
 
 if TYPE_CHECKING:
@@ -62,6 +63,12 @@ def one_batch(bench: Bench, source: str) -> int:
 
 def ten_batches(bench: Bench, source: str) -> int:
     return _stream(bench, source, "noop", maxOffsetsPerTrigger=-(-bench.records // BATCHES))
+
+
+def ready(bench: Bench, source: str) -> int:  # noqa: ARG001 - a source of its own
+    """Ten batches of rows that need no fetch and no decoder: no source in Python is faster."""
+    bench.spark.dataSource.register(Ready)
+    return ten_batches(bench, Ready.name())
 
 
 def parquet(bench: Bench, source: str) -> int:
@@ -167,6 +174,7 @@ TASKS = {
     "batch": Task("batch read to noop", batch, 1.6, 2.5),
     "stream": Task("stream, one batch to noop", one_batch, 1.3, 1.6),
     "batches": Task("stream, ten batches to noop", ten_batches, 1.2, 1.6),
+    "ready": Task("ten batches from a source in Python with ready rows", ready, formats=(OURS,)),
     "parquet": Task("stream to Parquet", parquet, 1.0, 1.2),
     "write": Task("write 1 M rows", write, 1.5, 3.0),
     "discard": Task(
