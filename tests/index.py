@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tests.clauses import load as load_clauses
 from tests.explored import all_mutants
-from tests.house_rules import ROOT, parsed
+from tests.house_rules import ROOT
 from tests.interop.everyday.clients import CLIENTS, JAVA
 from tests.interop.everyday.work import EXPECTED
 from tests.mutants import MUTANTS
@@ -81,16 +81,27 @@ def cited(source: str) -> dict[str, list[str]]:
     For an id in the docstring of a module or class, the name is "".
     """
     found: dict[str, list[str]] = {}
-    for node in ast.walk(parsed(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            name = node.name if isinstance(node, ast.FunctionDef) else ""
-            ids = ["".join(match) for match in CITATION.findall(ast.get_docstring(node) or "")]
-            ids += [rule.upper() for rule in CITATION_IN_NAME.findall(name)]
-            for id_ in dict.fromkeys(ids):
-                names = found.setdefault(id_, [])
-                if name not in names:
-                    names.append(name)
+    # Not `house_rules.parsed`, which keeps the trees: collections of garbage would traverse them.
+    for node in _documented(ast.parse(source)):
+        name = node.name if isinstance(node, ast.FunctionDef) else ""
+        ids = ["".join(match) for match in CITATION.findall(ast.get_docstring(node) or "")]
+        ids += [rule.upper() for rule in CITATION_IN_NAME.findall(name)]
+        for id_ in dict.fromkeys(ids):
+            names = found.setdefault(id_, [])
+            if name not in names:
+                names.append(name)
     return found
+
+
+def _documented(
+    node: ast.Module | ast.ClassDef | ast.FunctionDef,
+) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:
+    """The module or class, and the classes and functions in it."""
+    yield node
+    if not isinstance(node, ast.FunctionDef):
+        for child in node.body:
+            if isinstance(child, ast.ClassDef | ast.FunctionDef):
+                yield from _documented(child)
 
 
 def citations(files: dict[str, str]) -> Citations:

@@ -122,6 +122,7 @@ def test_an_unknown_task_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there are produce, latency" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_kraftlog_and_the_bare_server_are_measured_and_no_page_written(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import ast
 from functools import cache
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.effective import EFFECTIVE, TLS
 from kraftlog.config.keys import BROKER, BROKER_KEYS, TOPIC, TOPIC_KEYS
@@ -14,6 +16,16 @@ from tests.house_rules import repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+#: In one worker, as the sources are parsed once there.
+pytestmark = pytest.mark.xdist_group("keys that are read")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees_are_dropped() -> Iterator[None]:
+    """Later collections of garbage need not traverse them."""
+    yield
+    sources.cache_clear()
 
 
 #: Clients have properties of their own, some with the names of a broker's keys.
@@ -90,8 +102,15 @@ def attributes_read() -> set[str]:
         for path, tree in sources()
         if not path.startswith("src/kraftlog/config/")
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("settings")
+        if isinstance(node, ast.Attribute) and last_name(node.value).endswith("settings")
     }
+
+
+def last_name(node: ast.expr) -> str:
+    """`c` of `c` or of `a.b.c`; empty for any other expression."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def keys_read() -> set[str]:

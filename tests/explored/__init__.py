@@ -51,7 +51,7 @@ class Mutant(Value):
     explores: tuple[str, str, str] = QUORUM
     #: The name of an invariant's function, if that invariant is not checked.
     unchecked_invariant: str = ""
-    #: Whether its search takes tens of seconds.
+    #: Whether its search takes ten seconds or more: only CI and `make explore` run it.
     is_slow: bool = False
 
     def altered(self, module: str, source: str) -> str:

@@ -13,6 +13,7 @@ from kraftlog.wire.schema import Field, Message
 from kraftlog.wire.versioned_schema import VersionedSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
 RANGES = {
@@ -40,6 +41,25 @@ def all_messages() -> tuple[type[Message], ...]:
             and "_versions" in vars(member)
         ]
     return tuple(classes)
+
+
+def for_every_message(test: Callable[[type[Message]], None]) -> Callable[[], None]:
+    """Make one test of all messages; a failure names its message.
+
+    A test for each would take longer to start and report than to run, as there are hundreds.
+    """
+
+    def of_every_message() -> None:
+        for cls in all_messages():
+            try:
+                test(cls)
+            except BaseException as error:
+                error.add_note(f"the message is {cls.__name__}")
+                raise
+
+    of_every_message.__name__ = test.__name__
+    of_every_message.__doc__ = test.__doc__
+    return of_every_message
 
 
 def versions_of(cls: type[Message]) -> range:

@@ -20,14 +20,13 @@ from kraftlog.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kraftlog.wire.primitives import rest_of_uvarint, uvarint
 from kraftlog.wire.schema import Message
 from kraftlog.wire.versioned_schema import has_batches
-from tests.wire.samples import Sampler, all_messages, plain, versions_of
+from tests.wire.samples import Sampler, for_every_message, plain, versions_of
 from tests.wire.unknown_tags import encode_with_unknown_tags
 
-EVERY_MESSAGE = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
 ROUNDS = 4
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_compiled_and_slow_readers_restore_the_message(cls: type[Message]) -> None:
     for version in versions_of(cls):
         sampler = Sampler(Random(f"{cls.__name__}{version}"), own_tags=True)
@@ -41,7 +40,7 @@ def test_compiled_and_slow_readers_restore_the_message(cls: type[Message]) -> No
             assert encode(slow, version) == encode(fast, version) == raw
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_any_buffer_is_decoded_at_any_position(cls: type[Message]) -> None:
     for version in versions_of(cls):
         message = Sampler(Random(f"{cls.__name__}{version}")).message(cls, version)
@@ -59,7 +58,7 @@ def test_any_buffer_is_decoded_at_any_position(cls: type[Message]) -> None:
             assert (plain(part), end) == (plain(message), stop)
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_only_batches_are_views_of_the_buffer(cls: type[Message]) -> None:
     """The values of a request must not keep the receive buffer alive."""
     if has_batches(cls):
@@ -72,7 +71,7 @@ def test_only_batches_are_views_of_the_buffer(cls: type[Message]) -> None:
     raw.clear()  # raises BufferError if a view exists
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_unknown_tags_are_skipped(cls: type[Message]) -> None:
     for version in versions_of(cls):
         random = Random(f"{cls.__name__}{version}")
@@ -83,7 +82,7 @@ def test_unknown_tags_are_skipped(cls: type[Message]) -> None:
         assert (raw == encode(message, version)) == (version < cls._flexible)
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_sources_of_readers_and_writers_are_available(cls: type[Message]) -> None:
     version = cls._versions[1]
     assert reader_source(cls, version).startswith("def read(buf, pos, end):\n")

@@ -25,10 +25,9 @@ from kraftlog.wire.primitives import string_as_java
 from kraftlog.wire.schema import Message, array, string
 from kraftlog.wire.versioned_schema import has_batches
 from tests.wire.readers_agree import VERSIONS, assert_readers_agree, attempt, choose_message
-from tests.wire.samples import Sampler, all_messages, plain, versions_of
+from tests.wire.samples import Sampler, all_messages, for_every_message, plain, versions_of
 from tests.wire.unknown_tags import encode_with_unknown_tags
 
-EVERY_MESSAGE = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
 #: Lengths beyond any frame, in every encoding of a length.
 ABSURD = (b"\x7f\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x0f", b"\xff" * 9)
 #: The number of positions in a message at which each kind of corruption is tried.
@@ -51,7 +50,7 @@ def positions(raw: bytes, random: Random) -> Iterator[int]:
     )
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_truncation_at_every_byte_is_refused(cls: type[Message]) -> None:
     for version in versions_of(cls):
         raw = small_message(cls, version)
@@ -64,7 +63,7 @@ def test_truncation_at_every_byte_is_refused(cls: type[Message]) -> None:
             assert str(caught.value) == str(error)
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_bytes_after_the_message_are_refused(cls: type[Message]) -> None:
     for version in versions_of(cls):
         raw = small_message(cls, version)
@@ -82,7 +81,7 @@ def compile_readers(cls: type[Message], version: int) -> None:
     string_as_java(b"\xed")  # imports what it needs
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_readers_agree_on_flipped_bits(cls: type[Message]) -> None:
     for version in versions_of(cls):
         raw, random = small_message(cls, version), Random(version)
@@ -106,7 +105,7 @@ def allocates_less_than(limit: int, read: Callable[[], object]) -> bool:
     return any(peak_of(read) < limit for _ in range(3))
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_absurd_lengths_allocate_no_memory(cls: type[Message]) -> None:
     """Nothing is allocated for a length that exceeds the frame."""
     for version in versions_of(cls):
@@ -120,7 +119,7 @@ def test_absurd_lengths_allocate_no_memory(cls: type[Message]) -> None:
             )
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_small_items_take_at_most_50_times_the_frame_in_memory(cls: type[Message]) -> None:
     """Each item, however small, becomes an object; the worst ratio seen is 35."""
     version = cls._versions[1]
@@ -133,7 +132,7 @@ def test_small_items_take_at_most_50_times_the_frame_in_memory(cls: type[Message
             assert allocates_less_than(50 * len(frame), partial(attempt, cls, version, frame))
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_bytes_beyond_the_end_are_not_read(cls: type[Message]) -> None:
     """A frame may be part of a larger buffer: no wrong length leads a reader past the frame."""
     version = cls._versions[1]
@@ -148,7 +147,7 @@ def test_bytes_beyond_the_end_are_not_read(cls: type[Message]) -> None:
             )
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_readers_agree_on_corrupt_unknown_tags(cls: type[Message]) -> None:
     for version in versions_of(cls):
         random = Random(f"{cls.__name__}{version}")
@@ -159,7 +158,7 @@ def test_readers_agree_on_corrupt_unknown_tags(cls: type[Message]) -> None:
             assert_readers_agree(cls, version, broken)
 
 
-@EVERY_MESSAGE
+@for_every_message
 def test_readers_agree_on_all_kinds_of_buffers(cls: type[Message]) -> None:
     version = cls._versions[1]
     raw, random = small_message(cls, version), Random(0)

@@ -14,7 +14,7 @@ from kraftlog.wire.apis import APIS, Api, ApiKey
 from kraftlog.wire.codec import encode
 from kraftlog.wire.schema import FOREVER, Field, Message
 from kraftlog.wire.versioned_schema import VersionedSchema
-from tests.wire.samples import Sampler, all_messages, parts_of, versions_of
+from tests.wire.samples import Sampler, for_every_message, parts_of, versions_of
 from tests.wire.test_against_kio import APIS_OF_KAFKA, kio_versions
 
 EVERY_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
@@ -51,7 +51,7 @@ def test_header_versions_agree_with_kio(api: Api) -> None:
             assert kio_message.__header_schema__.__module__ == header_module
 
 
-@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+@for_every_message
 def test_every_schema_is_consistent(cls: type[Message]) -> None:
     first, last = cls._versions
     for part in parts_of(cls):
@@ -114,7 +114,7 @@ def structs_in(message: Message, version: int) -> list[Message]:
     return structs
 
 
-@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+@for_every_message
 def test_a_value_that_the_version_lacks_is_refused_unless_ignorable(cls: type[Message]) -> None:
     for version in versions_of(cls):
         schema, message = VersionedSchema(cls, version), full_message(cls, version)
@@ -130,7 +130,7 @@ def test_a_value_that_the_version_lacks_is_refused_unless_ignorable(cls: type[Me
                 setattr(part, field.name, field.default)
 
 
-@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+@for_every_message
 def test_null_is_refused_in_fields_that_are_not_nullable(cls: type[Message]) -> None:
     for version in versions_of(cls):
         schema, message = VersionedSchema(cls, version), full_message(cls, version)

@@ -13,7 +13,7 @@ from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 from kraftlog.wire.reader_generator import GIANT_ARRAY
 from kraftlog.wire.source import ITEMS_PER_STEP
 from kraftlog.wire.versioned_schema import has_batches
-from tests.wire.samples import Sampler, all_messages, plain, versions_of
+from tests.wire.samples import Sampler, for_every_message, plain, versions_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -31,7 +31,7 @@ def run_steps(steps: Generator[int, None, Any]) -> tuple[Any, list[int]]:
             return stop.value, costs
 
 
-@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+@for_every_message
 def test_stepwise_readers_and_writers_agree_with_plain_ones(cls: type[Message]) -> None:
     for version in versions_of(cls):
         message = Sampler(Random(f"{cls.__name__}{version}"), own_tags=True).message(cls, version)
