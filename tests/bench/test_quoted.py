@@ -8,9 +8,9 @@ import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
-from bench import stamps
 from bench.page import part, read_page
 
+from bench import stamps
 from tests.house_rules import repository
 
 if TYPE_CHECKING:
