@@ -38,8 +38,8 @@ def section_text(figures: Mapping[str, Figure]) -> str:
         "",
         _NOTE,
         "",
-        "| | connector, rows/s | CPU s/M | kraftlog, rows/s | CPU s/M | ratio | required | aim |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| | connector, rows/s | CPU s/M | kraftlog, rows/s | CPU s/M | ratio | required | aim | |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---|",
         *(row(task, figure) for task, figure in figures.items()),
         "",
     ]
@@ -59,4 +59,16 @@ def row(task: str, figure: Figure) -> str:
         "" if each is None else f"{each:.1f}×"
         for each in (ratio, TASKS[task].required, TASKS[task].aim)
     ]
+    cells.append(reached(ratio, TASKS[task].required, TASKS[task].aim))
     return f"| {' | '.join(cells)} |"
+
+
+def reached(ratio: float | None, required: float | None, aim: float | None) -> str:
+    """Whether a ratio is as required, and as aimed for; nothing without a ratio or a goal."""
+    if ratio is None or (required is None and aim is None):
+        return ""
+    if required is not None and ratio < required:
+        return f"**missing {required / ratio:.2g}×**"
+    if aim is not None and ratio < aim:
+        return f"aim: missing {aim / ratio:.2g}×"
+    return "reached"
