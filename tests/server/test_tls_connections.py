@@ -382,7 +382,7 @@ def test_an_invalid_file_leaves_the_old_certificate(
     maintain(server)
     maintain(server)
     error = capsys.readouterr().err
-    prefix = "listener TLS keeps its certificates, because the new ones are invalid: ssl.keystore.location="
+    prefix = "listener TLS keeps its certificates, because the new ones are invalid: ssl.keystore."
     assert error.count(prefix) == 1
     assert ",O=before" in own_name(server, trusting(certificates))
     certificates.issue("127.0.0.1", organization="after")

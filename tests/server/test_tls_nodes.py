@@ -167,7 +167,7 @@ def test_a_client_without_a_certificate_is_refused(
 ) -> None:
     with (
         client(cluster.servers, certificates, own=None) as ours,
-        pytest.raises(ClientError, match="certificate.required|closed|reset"),
+        pytest.raises(ClientError, match=r"certificate.required|closed|reset"),
     ):
         ours.topics()
 

@@ -66,7 +66,8 @@ class ReloadedSettings:
             self.load(settings, now)
         except ConfigError as error:
             log_line(
-                f"{self.role} {self.name} keeps its certificates, because the new ones are invalid: {error}"
+                f"{self.role} {self.name} keeps its certificates, because the new ones are "
+                f"invalid: {error}"
             )
         else:
             log_line(f"{self.role} {self.name} uses new certificates or TLS settings")
