@@ -7,9 +7,9 @@ import pickle
 import pytest
 
 from kraftlog import Admin, Client
-from kraftlog.client.jaas import parse_jaas
 from kraftlog.client.security import security_of
 from kraftlog.errors import ConfigError
+from kraftlog.sasl.jaas import parse_jaas
 
 PLAIN = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "

@@ -48,14 +48,64 @@ MAP = "listener.security.protocol.map"
         ),
         (f"{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL", "listeners: CONTROLLER uses SASL_SSL"),
         (
-            f"{BROKER_ALONE}{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
-            "controller.listener.names: CONTROLLER uses SASL_PLAINTEXT",
+            f"{BROKER_ALONE}{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SSL",
+            "controller.listener.names: CONTROLLER uses SSL",
         ),
     ],
 )
-def test_listeners_with_tls_or_sasl_are_refused(case: str, message: str) -> None:
-    reason = "only PLAINTEXT is supported, without authentication or encryption"
+def test_listeners_with_tls_are_refused(case: str, message: str) -> None:
+    reason = "only PLAINTEXT and SASL_PLAINTEXT are supported, without encryption"
     assert refusal(case) == f"{message}; {reason}"
+
+
+#: A listener with SASL for clients, and the JAAS key of its users.
+SASL = (
+    "listeners=PLAINTEXT://127.0.0.1:9092,IN://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093 ; "
+    f"{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,IN:SASL_PLAINTEXT ; "
+)
+JAAS = "listener.name.in.plain.sasl.jaas.config"
+LOGIN = (
+    "sasl.mechanism.controller.protocol=PLAIN ; "
+    "listener.name.controller.plain.sasl.jaas.config=a.PlainLoginModule required"
+)
+SASL_CONTROLLERS = f"{BROKER_ALONE}{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT ; "
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (SASL, "sasl.enabled.mechanisms: GSSAPI (Kafka's default) needs Kerberos"),
+        (f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER", "kraftlog does not verify tokens"),
+        (f"{SASL}sasl.enabled.mechanisms=", "sasl.enabled.mechanisms: expected one of PLAIN, "),
+        (f"{SASL}sasl.enabled.mechanisms=X-2", "there is no mechanism X-2"),
+        (f"{SASL}sasl.enabled.mechanisms=PLAIN", f"{JAAS} must be set"),
+        (
+            f"{SASL}listener.name.in.sasl.enabled.mechanisms=GSSAPI",
+            "listener.name.in.sasl.enabled.mechanisms: GSSAPI",
+        ),
+        (
+            f"{SASL}sasl.enabled.mechanisms=PLAIN ; {JAAS}=a.ScramLoginModule required x=secret;",
+            f"{JAAS}: ScramLoginModule is not the login module of PLAIN: PlainLoginModule",
+        ),
+        (
+            f"{SASL}sasl.enabled.mechanisms=PLAIN ; {JAAS}=a.PlainLoginModule x=secret",
+            f"{JAAS}: expected CLASS required",
+        ),
+        (
+            f"{SASL_CONTROLLERS}sasl.mechanism.controller.protocol=SCRAM-SHA-256",
+            "sasl.mechanism.controller.protocol=SCRAM-SHA-256: expected PLAIN; the credentials of",
+        ),
+        (
+            f"{SASL_CONTROLLERS}{LOGIN} username=secret;",
+            "needs the option password",
+        ),
+    ],
+)
+def test_sasl_that_cannot_be_served_is_refused(case: str, message: str) -> None:
+    """The refusal names the key, and never a secret."""
+    refused = refusal(case)
+    assert message in refused
+    assert "secret" not in refused
 
 
 def refusal(case: str) -> str:
@@ -71,6 +121,7 @@ def refusal(case: str) -> str:
         "authorizer.class.name=",
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,OTHER:SSL",
         "ssl.client.auth=required ; super.users=User:a",
+        f"{SASL}sasl.enabled.mechanisms=SCRAM-SHA-256",
         BROKER_ALONE,
     ],
 )

@@ -77,7 +77,7 @@ _BROKER = {
     ),
     "leader.imbalance.check.interval.seconds": "Interval between preferred leader elections.",
     "listener.security.protocol.map": (
-        "Security protocol of each listener; only PLAINTEXT is supported."
+        "Security protocol of each listener; PLAINTEXT or SASL_PLAINTEXT."
     ),
     "listeners": "Addresses to listen on, as NAME://host:port.",
     "log.cleaner.backoff.ms": "Pause between checks for logs to compact.",
@@ -135,6 +135,8 @@ _BROKER = {
     "offsets.topic.replication.factor": "Replication factor of __consumer_offsets; the default "
     "is lowered to the number of brokers.",
     "offsets.topic.segment.bytes": "Segment size of __consumer_offsets.",
+    "connection.failed.authentication.delay.ms": "Time after which a refused login is answered.",
+    "connections.max.reauth.ms": ("Time after which a client of SASL must log in again; 0: never."),
     "process.roles": "Roles of this node: broker, controller or both.",
     "producer.id.expiration.check.interval.ms": "Interval between checks for expired producer ids.",
     "producer.id.expiration.ms": "Time that a partition remembers an inactive producer id.",
@@ -170,12 +172,30 @@ _BROKER = {
         "Memory for requests and unsent responses of all connections; beyond it, connections that "
         "use more than 64 KiB are not read. -1: 128 MiB."
     ),
+    "sasl.enabled.mechanisms": "Mechanisms by which clients log in: PLAIN, SCRAM-SHA-256 and -512.",
+    "sasl.jaas.config": (
+        "Only as listener.name.<listener>.<mechanism>.sasl.jaas.config: PLAIN's users "
+        "(user_alice=…), and the username and password by which this node logs in at others."
+    ),
+    "sasl.mechanism.controller.protocol": "Mechanism by which nodes log in at controllers: PLAIN.",
+    "sasl.mechanism.inter.broker.protocol": "Mechanism by which brokers log in at each other.",
+    "sasl.server.max.receive.size": "Largest request of a client that has not logged in.",
     "security.inter.broker.protocol": (
         "Security protocol of the listener between brokers; also names that listener."
     ),
     "socket.request.max.bytes": "Largest request.",
     "unclean.leader.election.enable": "Default for topics that do not set their own.",
 }
+#: The broker keys that count for one listener, or one mechanism of it, too:
+#: `listener.name.<listener>.[<mechanism>.]<key>`.
+OF_LISTENERS = frozenset(
+    (
+        "connections.max.reauth.ms",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.server.max.receive.size",
+    )
+)
 #: kraftlog's own broker keys, those of `broker_keys.OWN_TABLE`.
 OWN = {
     "kraftlog.fence.on.connection.refused": (

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _MAX_PORT = 65_535
 _HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._%:")
+#: In the order of their numbers in the protocol.
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kraftlog.config.aliases import alias_warnings, replace_aliases
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.combinations import check_combinations
-from kraftlog.config.effective import DOCUMENTED, OWN
-from kraftlog.config.keys import BROKER, BROKER_KEYS, find_broker_key
+from kraftlog.config.effective import DOCUMENTED, OF_LISTENERS, OWN
+from kraftlog.config.keys import BROKER, BROKER_KEYS, base_name, find_broker_key
 from kraftlog.config.properties import parse
 from kraftlog.config.values import parse_value
 from kraftlog.value import TYPE_CHECKING
@@ -60,11 +60,15 @@ def warnings(texts: Mapping[str, str]) -> list[str]:
     lines = [
         _unknown_key_warning(name) for name in unknown if not name.startswith(_PLUGIN_PREFIXES)
     ]
-    documented = DOCUMENTED[BROKER]
-    without_effect = [name for name in texts if name not in unknown and name not in documented]
+    without_effect = [name for name in texts if name not in unknown and not _has_effect(name)]
     if without_effect:
         lines.append(f"accepted, no effect: {', '.join(sorted(without_effect))}")
     return lines
+
+
+def _has_effect(name: str) -> bool:
+    base = base_name(name)
+    return base in DOCUMENTED[BROKER] if base == name else base in OF_LISTENERS
 
 
 def _unknown_key_warning(name: str) -> str:

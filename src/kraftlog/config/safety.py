@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 QUORUM_FETCH_WAIT_MS = 500
 #: The smallest fetch timeout: that wait, and half as long for the network, a flush and a busy node.
 LEAST_FETCH_TIMEOUT_MS = QUORUM_FETCH_WAIT_MS * 3 // 2
+#: The security protocols of listeners that are built.
+SUPPORTED = ("PLAINTEXT", "SASL_PLAINTEXT")
 #: Keys of classes that restrict access, and the consequence of their absence.
 GUARDS = {
     "authorizer.class.name": "there is no access control: every client may do everything",
@@ -61,11 +63,15 @@ def refuse_unsupported_security(config: BrokerConfig) -> None:
     for name in config.controller_listener_names:
         protocol = protocols.get(name.upper(), "PLAINTEXT")
         _refuse_protocol("controller.listener.names", name.upper(), protocol)
+    if any(protocol.startswith("SASL") for protocol in protocols.values()):
+        from kraftlog.config.sasl import check_sasl
+
+        check_sasl(config)
 
 
 def _refuse_protocol(key: str, name: str, protocol: str) -> None:
-    if protocol != "PLAINTEXT":
+    if protocol not in SUPPORTED:
         raise ConfigError(
-            f"{key}: {name} uses {protocol}; only PLAINTEXT is supported, without "
-            "authentication or encryption"
+            f"{key}: {name} uses {protocol}; only PLAINTEXT and SASL_PLAINTEXT are supported, "
+            "without encryption"
         )

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.config.endpoints import Listener
+    from kraftlog.runner.peer_login import PeerLogins
 
 #: Limit of open log files; at most a quarter of the descriptors of the process.
 MAX_OPEN_LOG_FILES = 512
@@ -92,6 +93,7 @@ def serve(
         lost=opened.lost,
     )
     _listen(server, settings)
+    server.peers.logins = _logins(settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), log_line)
     config = NodeConfig(
@@ -205,6 +207,20 @@ def _listen(server: Server, settings: BrokerConfig) -> None:
             raise ConfigError(f"listeners: {where}: {message_of(error)}") from error
 
 
+def _logins(settings: BrokerConfig) -> PeerLogins | None:
+    """How this node logs in at others; None if no listener wants it."""
+    if not any(protocol.startswith("SASL") for protocol in settings.protocols.values()):
+        return None
+    from kraftlog.config.sasl import login_at_controllers, login_between_brokers
+    from kraftlog.runner.peer_login import PeerLogins
+
+    return PeerLogins(
+        login_between_brokers(settings) if settings.is_broker else None,
+        login_at_controllers(settings),
+        lambda: f"{_Rng().getrandbits(192):048x}",
+    )
+
+
 def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
     """The advertised endpoints, once the listeners are bound to their ports."""
     return tuple(
@@ -213,6 +229,7 @@ def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[Br
                 name=listener.name,
                 host=listener.host or gethostname(),
                 port=listener.port or server.ports[listener.name],
+                security_protocol=endpoints.SECURITY_PROTOCOLS.index(listener.protocol),
             )
             for listener in listeners
         ]
