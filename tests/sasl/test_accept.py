@@ -147,16 +147,18 @@ def test_plain_accepts_the_right_password(message: str) -> None:
     assert outcome(plain(), message.encode()) == Accepted(user, b"")
 
 
+TOKENS = "Invalid SASL/PLAIN response: expected 3 tokens, got "
 WRONG = "Authentication failed: Invalid username or password"
 
 
 @pytest.mark.parametrize(
     ("message", "answer"),
     [
-        (b"", None),
+        (b"", f"{TOKENS}1"),
         (b"\xff\0\0", None),
-        (b"alice\0wonder", None),
-        (b"\0alice\0wonder\0", None),
+        (b"alice\0wonder", f"{TOKENS}2"),
+        (b"\0alice\0wonder\0", f"{TOKENS}4"),
+        (b"\0" * 9, f"{TOKENS}4"),
         (b"\0\0wonder", "Authentication failed: username not specified"),
         (b"\0alice\0", "Authentication failed: password not specified"),
         (b"\0alice\0Wonder", WRONG),

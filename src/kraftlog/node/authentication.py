@@ -221,6 +221,7 @@ class Authenticator:
         pending.respond(
             SaslAuthenticateResponse(
                 error_code=ErrorCode.NONE,
+                error_message="",
                 auth_bytes=answer,
                 session_lifetime_ms=self._lifetime_ms if is_done else 0,
             )

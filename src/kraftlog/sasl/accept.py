@@ -58,7 +58,8 @@ def plain(users: Mapping[str, str]) -> Exchange:
     except UnicodeDecodeError:
         raise LoginRefusedError("its PLAIN message is no UTF-8") from None
     if len(parts) != 3:
-        raise LoginRefusedError(f"its PLAIN message has {len(parts)} parts; expected 3")
+        why = f"Invalid SASL/PLAIN response: expected 3 tokens, got {min(len(parts), 4)}"
+        raise LoginRefusedError(why, answer=why)
     authorization, user, password = parts
     for text, what in ((user, "username"), (password, "password")):
         if not text:
