@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftlog.client import sasl
 from kraftlog.errors import AuthenticationError
+from kraftlog.sasl import initiate as sasl
 
 #: RFC 7677, section 3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Admin, Client
-from kraftlog.client.jaas import parse_jaas
 from kraftlog.client.security import security_of
 from kraftlog.errors import ConfigError
+from kraftlog.sasl.jaas import parse_jaas
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -32,7 +32,6 @@ APIS = "kafka-broker-api-versions"
 ATTEMPTS = 20
 #: APIs of 4.4 that nodes do not support; an entry that is supported is an error.
 NOT_SERVED = """
-    SaslHandshake SaslAuthenticate
     AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit
     DescribeTransactions ListTransactions
     ConsumerGroupHeartbeat ConsumerGroupDescribe

@@ -229,7 +229,7 @@ def test_tls_on_a_listener_without_it_is_named(
     assert peer.session is not None
     peer.sock.sendall(peer.session.handshake(b""))
     assert peer.arrived() == b""
-    assert "a TLS handshake on PLAINTEXT, which is PLAINTEXT" in capsys.readouterr().err
+    assert "a TLS handshake on PLAINTEXT, which has no TLS" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("sent_bytes", [0, 1, 100])

@@ -31,7 +31,9 @@ _FLAGS = {
 _TYPES = tuple(_FLAGS.values())
 #: The types whose entities are nodes, named by their ids.
 OF_NODES = ("brokers", "broker-loggers")
-_UNSUPPORTED_TYPES = ("users", "clients", "ips")
+_UNSUPPORTED_TYPES = ("clients", "ips")
+#: Their configs are SCRAM credentials.
+USERS = "users"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -47,12 +49,13 @@ def _parser() -> argparse.ArgumentParser:
         actions.add_argument(f"--{name}", dest="action", action="store_const", const=name)
     parser.add_argument(
         "--entity-type",
-        choices=(*_TYPES, *_UNSUPPORTED_TYPES),
+        choices=(*_TYPES, USERS, *_UNSUPPORTED_TYPES),
         metavar="TYPE",
-        help=", ".join(_TYPES),
+        help=", ".join((*_TYPES, USERS)),
     )
     parser.add_argument("--entity-name", metavar="NAME")
     parser.add_argument("--entity-default", action="store_true", help="the default for all brokers")
+    parser.add_argument("--user", metavar="NAME", help="a user, whose configs log it in with SCRAM")
     for flag, kind in _FLAGS.items():
         parser.add_argument(f"--{flag}", metavar="NAME", help=f"an entity of type {kind}")
     parser.add_argument(
@@ -70,7 +73,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    return run_with_client("configs", options, _ACTIONS[options.action])
+    if options.entity_type == USERS or options.user is not None:
+        from kraftlog.cli import users
+
+        actions = users.ACTIONS
+    else:
+        actions = _ACTIONS
+    return run_with_client("configs", options, actions[options.action])
 
 
 def _entity(options: argparse.Namespace) -> tuple[str, str | None]:

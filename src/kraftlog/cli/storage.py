@@ -72,7 +72,13 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--feature", action="append", default=[], metavar="FEATURE=LEVEL", dest="features"
     )
-    parser.add_argument("-S", "--add-scram", action="append", metavar="CREDENTIAL")
+    parser.add_argument(
+        "-S",
+        "--add-scram",
+        action="append",
+        metavar="CREDENTIAL",
+        help="SCRAM-SHA-512=[name=alice,password=…]: a user of the new cluster",
+    )
     voters = parser.add_mutually_exclusive_group()
     voters.add_argument(
         "-s", "--standalone", action="store_true", help="make this controller the only voter"
@@ -97,6 +103,7 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
 
 def _format(options: argparse.Namespace) -> int:
     from kraftlog.cli.config_file import load_config
+    from kraftlog.cli.scram_credentials import scram_record
     from kraftlog.metadata.releases import METADATA_VERSIONS
     from kraftlog.metadata.snapshot import METADATA_VERSION
     from kraftlog.server.files import OsFiles
@@ -109,8 +116,8 @@ def _format(options: argparse.Namespace) -> int:
     )
     from kraftlog.storage.meta_properties import load
 
-    if options.add_scram:
-        raise UsageError("--add-scram: SCRAM credentials are not supported yet")
+    with usage_errors():
+        credentials = [scram_record(text) for text in options.add_scram or ()]
     config, _ = load_config(options.config, {})
     files = OsFiles()
     formatted = [path for path in config.directories if is_formatted(files, path)]
@@ -130,6 +137,7 @@ def _format(options: argparse.Namespace) -> int:
         voters=voters,
         listener=config.controller_listener_names[0].upper(),
         is_dynamic=is_dynamic,
+        scram=tuple(credentials),
     )
     for path in formatted:
         check_formatted(files, path, formatting)

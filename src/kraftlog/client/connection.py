@@ -16,6 +16,7 @@ from kraftlog.errors import (
     UnreachableError,
     error_name,
 )
+from kraftlog.sasl.initiate import LOGIN_SHARE
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.version import VERSION
 from kraftlog.wire.apis import APIS, OWN_CLIENT, ApiKey
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 #: The largest accepted response; a larger length means that the peer is not a broker.
 MAX_FRAME = 512 << 20
-#: A login is renewed, with its connection, after this share of the time that the broker grants it.
-LOGIN_SHARE = 0.85
 #: The socket timeout after the deadline; 0 would make the socket non-blocking.
 _MIN_TIMEOUT_S = 0.001
 

@@ -6,8 +6,8 @@ so that it reaches the workers of Spark, and it never shows a secret.
 
 from __future__ import annotations
 
-from kraftlog.client.jaas import parse_jaas
 from kraftlog.errors import ConfigError
+from kraftlog.sasl.jaas import parse_jaas
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
-    from kraftlog.client.sasl import Exchange
+    from kraftlog.sasl.initiate import Exchange
 
 PLAINTEXT = "PLAINTEXT"
 _PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -83,7 +83,7 @@ class Security:
 
     def exchange(self) -> Exchange:
         """A new exchange of the mechanism."""
-        from kraftlog.client import sasl
+        from kraftlog.sasl import initiate
 
         options = self._options
         if self.mechanism == OAUTHBEARER:
@@ -96,12 +96,12 @@ class Security:
                 for key, value in options.items()
                 if key.startswith(prefix)
             }
-            return sasl.oauthbearer(source, extensions)
+            return initiate.oauthbearer(source, extensions)
         if self.mechanism == PLAIN:
-            return sasl.plain(options["username"], options["password"])
+            return initiate.plain(options["username"], options["password"])
         from secrets import token_urlsafe
 
-        return sasl.scram(
+        return initiate.scram(
             self.mechanism, options["username"], options["password"], token_urlsafe(24)
         )
 

@@ -8,6 +8,7 @@ log.retention.ms, .minutes and .hours, are properties.
 from __future__ import annotations
 
 from kraftlog.config.endpoints import (
+    WITH_SASL,
     WITH_TLS,
     Listener,
     QuorumVoter,
@@ -138,8 +139,18 @@ class BrokerConfig:
     @property
     def uses_tls(self) -> bool:
         """Whether this node listens, or connects to other nodes, with TLS."""
+        return not self._protocols_in_use.isdisjoint(WITH_TLS)
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether clients log in at this node, or this node at others."""
+        return not self._protocols_in_use.isdisjoint(WITH_SASL)
+
+    @property
+    def _protocols_in_use(self) -> set[str | None]:
+        protocols = self.protocols
         names = [*[each.name for each in self.listeners], *self._controller_names()]
-        return not {self.protocols.get(name) for name in names}.isdisjoint(WITH_TLS)
+        return {protocols.get(name) for name in names}
 
     def _controller_names(self) -> list[str]:
         return [name.upper() for name in self.controller_listener_names]

@@ -111,7 +111,9 @@ _BROKER = {
         "Bytes per second that this broker sends to throttled followers."
     ),
     "leader.imbalance.check.interval.seconds": "Interval between preferred leader elections.",
-    "listener.security.protocol.map": ("Security protocol of each listener: PLAINTEXT or SSL."),
+    "listener.security.protocol.map": (
+        "Security protocol of each listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."
+    ),
     "listeners": "Addresses to listen on, as NAME://host:port.",
     "log.cleaner.backoff.ms": "Pause between checks for logs to compact.",
     "log.cleaner.dedupe.buffer.size": "Memory for the keys of a compaction, 200 bytes per key.",
@@ -168,6 +170,8 @@ _BROKER = {
     "offsets.topic.replication.factor": "Replication factor of __consumer_offsets; the default "
     "is lowered to the number of brokers.",
     "offsets.topic.segment.bytes": "Segment size of __consumer_offsets.",
+    "connection.failed.authentication.delay.ms": "Time after which a refused login is answered.",
+    "connections.max.reauth.ms": ("Time after which a client of SASL must log in again; 0: never."),
     "process.roles": "Roles of this node: broker, controller or both.",
     "producer.id.expiration.check.interval.ms": "Interval between checks for expired producer ids.",
     "producer.id.expiration.ms": "Time that a partition remembers an inactive producer id.",
@@ -203,12 +207,31 @@ _BROKER = {
         "Memory for requests and unsent responses of all connections; beyond it, connections that "
         "use more than 64 KiB are not read. -1: 128 MiB."
     ),
+    "sasl.enabled.mechanisms": "Mechanisms by which clients log in: PLAIN, SCRAM-SHA-256 and -512.",
+    "sasl.jaas.config": (
+        "Only as listener.name.<listener>.<mechanism>.sasl.jaas.config: PLAIN's users "
+        "(user_alice=…), and the username and password by which this node logs in at others."
+    ),
+    "sasl.mechanism.controller.protocol": "Mechanism by which nodes log in at controllers: PLAIN.",
+    "sasl.mechanism.inter.broker.protocol": "Mechanism by which brokers log in at each other.",
+    "sasl.server.max.receive.size": "Largest request of a client that has not logged in.",
     "security.inter.broker.protocol": (
         "Security protocol of the listener between brokers; also names that listener."
     ),
     "socket.request.max.bytes": "Largest request.",
     "unclean.leader.election.enable": "Default for topics that do not set their own.",
 }
+#: The broker keys that count for one listener, or one mechanism of it, too:
+#: `listener.name.<listener>.[<mechanism>.]<key>`.
+OF_LISTENERS = frozenset(
+    (
+        *TLS,
+        "connections.max.reauth.ms",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.server.max.receive.size",
+    )
+)
 #: kraftlog's own broker keys, those of `broker_keys.OWN_TABLE`.
 OWN = {
     "kraftlog.fence.on.connection.refused": (
@@ -293,10 +316,10 @@ _NO_EFFECT = "Accepted for compatibility with Kafka; has no effect."
 
 def documentation(resource_type: int, name: str) -> str:
     """The documentation of a key, or a sentence that it has no effect."""
-    return DOCUMENTED[resource_type].get(own_or_base_name(name), _NO_EFFECT)
+    return DOCUMENTED[resource_type].get(name_with_effect(name), _NO_EFFECT)
 
 
-def own_or_base_name(name: str) -> str:
+def name_with_effect(name: str) -> str:
     """The plain key of a listener override that has an effect, or the name itself."""
     base = base_name(name)
-    return base if base in TLS else name
+    return base if base in OF_LISTENERS else name

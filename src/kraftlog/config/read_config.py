@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.config.aliases import alias_warnings, replace_aliases
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.combinations import check_combinations
-from kraftlog.config.effective import DOCUMENTED, OWN, own_or_base_name
+from kraftlog.config.effective import DOCUMENTED, OWN, name_with_effect
 from kraftlog.config.keys import BROKER, BROKER_KEYS, find_broker_key
 from kraftlog.config.properties import parse
 from kraftlog.config.values import parse_value
@@ -62,7 +62,7 @@ def warnings(texts: Mapping[str, str]) -> list[str]:
     ]
     documented = DOCUMENTED[BROKER]
     without_effect = [
-        name for name in texts if name not in unknown and own_or_base_name(name) not in documented
+        name for name in texts if name not in unknown and name_with_effect(name) not in documented
     ]
     if without_effect:
         lines.append(f"accepted, no effect: {', '.join(sorted(without_effect))}")

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 QUORUM_FETCH_WAIT_MS = 500
 #: The smallest fetch timeout: that wait, and half as long for the network, a flush and a busy node.
 LEAST_FETCH_TIMEOUT_MS = QUORUM_FETCH_WAIT_MS * 3 // 2
-SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SSL")
 #: Keys of classes that restrict access, and the consequence of their absence.
 GUARDS = {
     "authorizer.class.name": "there is no access control: every client may do everything",
@@ -55,18 +54,7 @@ def refuse_unsupported_security(config: BrokerConfig) -> None:
     for name, consequence in GUARDS.items():
         if config[name]:
             raise ConfigError(f"{name}={config[name]}: {consequence}; remove the key")
-    for listener in config.listeners:
-        _refuse_protocol("listeners", listener.name, listener.protocol)
-    # A broker does not listen on controller listeners, but connects to them.
-    protocols = config.protocols
-    for name in config.controller_listener_names:
-        protocol = protocols.get(name.upper(), "PLAINTEXT")
-        _refuse_protocol("controller.listener.names", name.upper(), protocol)
+    if config.uses_sasl:
+        from kraftlog.config.sasl import check_sasl
 
-
-def _refuse_protocol(key: str, name: str, protocol: str) -> None:
-    if protocol not in SUPPORTED_PROTOCOLS:
-        raise ConfigError(
-            f"{key}: {name} uses {protocol}; only {' and '.join(SUPPORTED_PROTOCOLS)} are "
-            "supported, without passwords"
-        )
+        check_sasl(config)

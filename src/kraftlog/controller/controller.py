@@ -55,6 +55,7 @@ DECISIONS = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("configs", "decide_incremental_alter_configs"),
     ApiKey.ALTER_CONFIGS: ("configs", "decide_alter_configs"),
     ApiKey.UPDATE_FEATURES: ("features", "decide_update_features"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("scram", "decide_alter_scram"),
     ApiKey.ALLOCATE_PRODUCER_IDS: ("producer_ids", "decide_allocate_producer_ids"),
     ApiKey.BROKER_REGISTRATION: ("brokers", "decide_register_broker"),
     ApiKey.BROKER_HEARTBEAT: ("brokers", "decide_broker_heartbeat"),

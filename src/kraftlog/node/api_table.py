@@ -74,6 +74,8 @@ SERVED = {
         _all_versions(ApiKey.DELETE_RECORDS),
         _all_versions(ApiKey.METADATA),
         _all_versions(ApiKey.API_VERSIONS),
+        _all_versions(ApiKey.SASL_HANDSHAKE, "sasl"),
+        _all_versions(ApiKey.SASL_AUTHENTICATE, "sasl"),
         _all_versions(ApiKey.VOTE, "quorum"),
         _all_versions(ApiKey.BEGIN_QUORUM_EPOCH, "quorum"),
         _all_versions(ApiKey.END_QUORUM_EPOCH, "quorum"),
@@ -126,7 +128,7 @@ SERVED = {
         _all_versions(ApiKey.EXPIRE_DELEGATION_TOKEN, "security"),
         _all_versions(ApiKey.DESCRIBE_DELEGATION_TOKEN, "security"),
         _all_versions(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "security"),
-        _all_versions(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "security"),
+        _all_versions(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "forwarding"),
         _all_versions(ApiKey.DESCRIBE_CLIENT_QUOTAS, "client_quotas"),
         _all_versions(ApiKey.ALTER_CLIENT_QUOTAS, "client_quotas"),
         # Version 6 adds two-phase commit, which is not supported.

@@ -104,6 +104,12 @@ def _describe_configs(request: Any, _: int, code: int) -> dict[str, Any]:
     }
 
 
+def _alter_scram(request: Any, _: int, code: int) -> dict[str, Any]:
+    result = _module(ApiKey.ALTER_USER_SCRAM_CREDENTIALS).AlterUserScramCredentialsResult
+    names = dict.fromkeys([each.name for each in (*request.deletions, *request.upsertions)])
+    return {"results": [result(user=name, error_code=code) for name in names]}
+
+
 def _with(**others: Any) -> Callable[[Any, int, int], dict[str, Any]]:
     """The error code, and other required fields."""
 
@@ -122,6 +128,7 @@ _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS),
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.BROKER_HEARTBEAT: _with(should_shut_down=False),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
     ApiKey.ALLOCATE_PRODUCER_IDS: _with(producer_id_start=-1, producer_id_len=0),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _with(responses=()),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _with(topics=()),

@@ -105,6 +105,7 @@ class Node(ReplicatingNode):
         self.failed_leaders = FailedLeaders(self.metadata_loader, lambda: self.now)
         self.replica_manager = parts.replica_manager(self)
         self.delayed_operations = DelayedOperations(self.fail)
+        self.authentication = parts.authentication(self)
         #: Upper bound of a fetch response, whatever the client asks for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
@@ -387,6 +388,11 @@ class Node(ReplicatingNode):
         fail(self, pending, error)
 
     # Requests ------------------------------------------------------------------------------------
+
+    def accepted(self, connection: Any) -> None:
+        """A client has connected: some listeners have it authenticate itself first."""
+        if self.authentication is not None:
+            self.authentication.accept(connection)
 
     def frame(self, pending: PendingResponse, buffer: Buffer, pos: int, end: int, now: Now) -> None:
         """Serve an encoded request. Raises ProtocolError if it is malformed or not supported.

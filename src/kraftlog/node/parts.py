@@ -30,6 +30,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kraftlog.node.authentication import Authentication
     from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
     from kraftlog.node.broker.overridden_min_isr import OverriddenMinIsr
     from kraftlog.node.config import RecoveredMetadata
@@ -60,6 +61,15 @@ def replica_manager(node: Node) -> ReplicaManager:
         node.topic_configs,
         node,
     )
+
+
+def authentication(node: Node) -> Authentication | None:
+    """What authenticates the clients of listeners with SASL; None if there is no such listener."""
+    if not any(each.protocol.startswith("SASL") for each in node.config.settings.listeners):
+        return None
+    from kraftlog.node.authentication import Authentication
+
+    return Authentication(node)
 
 
 def quorum_driver(node: Node, metadata: RecoveredMetadata) -> QuorumDriver:

@@ -1,7 +1,8 @@
 """The client side of connections to other nodes: sends requests, and reports their outcome.
 
-A channel to a peer is one connection, opened for the first request. It begins with ApiVersions;
-other requests wait for that response and use the newest version that both sides support. A request
+A channel to a peer is one connection, opened for the first request. It begins with ApiVersions,
+and with a login if the peer's listener has SASL; other requests wait for these responses and use
+the newest version that both sides support. A request
 that times out closes the connection, so its response cannot arrive later. A closed connection is
 reopened once, immediately: if that is refused, the peer's process is dead; if it is neither refused
 nor ready in time, it is given up.
@@ -13,8 +14,14 @@ from __future__ import annotations
 
 import struct
 
-from kraftlog.effects import ConnectionRefused, RequestFailed, ResponseReceived, VersionUnsupported
-from kraftlog.errors import ProtocolError, UnsupportedVersionError
+from kraftlog.effects import (
+    ConnectionRefused,
+    RequestFailed,
+    ResponseReceived,
+    VersionUnsupported,
+    printable,
+)
+from kraftlog.errors import AuthenticationError, ProtocolError, UnsupportedVersionError
 from kraftlog.replication.replica_fetchers import CHANNEL_PREFIX as REPLICATION
 from kraftlog.runner.receive_buffer import FrameLengthError, ReceiveBuffer
 from kraftlog.types import NEVER_MS
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.effects import SendRequest
+    from kraftlog.runner.peer_login import PeerLogin, PeerLogins
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
 
@@ -41,6 +49,7 @@ API_VERSIONS_CORRELATION, API_VERSIONS_VERSION = 0, 3
 #: Why a request has failed, as the operator log says it.
 CLOSED = "the connection was closed"
 REFUSED = "Connection refused"
+LOGIN_REFUSED = "it refuses this node's login: "
 NO_RESPONSE = "it accepts connections and does not respond"
 NO_CONNECTION = "no connection in time"
 ABORTED = "another request took its place"
@@ -82,6 +91,12 @@ class PeerChannel:
         self.due_ms = 0
         #: The versions that the peer supports of each API, (first, last); None before its response.
         self.supported_versions: dict[int, tuple[int, int]] | None = None
+        #: The login in progress, and the versions that it keeps back until it is complete.
+        self.login: PeerLogin | None = None
+        self.offered_versions: dict[int, tuple[int, int]] = {}
+        self.login_version = 0
+        #: When another login is needed: a new connection takes the place of this one.
+        self.login_ends_ms = NEVER_MS
         #: The version of each sent request; the others wait for `supported_versions`.
         self.sent_versions: dict[int, int] = {}
 
@@ -103,6 +118,8 @@ class PeerChannels:
         self._notify = notify
         self._channels: dict[tuple[str, int], PeerChannel] = {}
         self._correlation = 0
+        #: How this node logs in at others; None: nowhere.
+        self.logins: PeerLogins | None = None
         #: Totals of all channels since the start, for metrics.
         self.requests = self.responses = self.bytes_in = self.bytes_out = 0
         #: The requests of this turn; they are sent, and their timeouts start, at its end.
@@ -149,6 +166,8 @@ class PeerChannels:
         channels: dict[PeerChannel, None] = {}
         for effect in requests:
             channel = self._channel(effect, now)
+            if channel.login_ends_ms <= now.monotonic_ms and not channel.in_flight:
+                self._disconnect(channel)
             if effect.needs_new_connection and channel.in_flight:
                 self.lost(channel, now, probe=False, why=ABORTED)
             self._enqueue(channel, effect, now)
@@ -278,9 +297,8 @@ class PeerChannels:
         """Handle a frame; return whether it is a response to a request in flight."""
         (correlation,) = _CORRELATION.unpack_from(frame)
         if channel.supported_versions is None:
-            return self._receive_versions(
-                channel, correlation, bytes(frame[_CORRELATION.size :]), now
-            )
+            first = self._receive_versions if channel.login is None else self._receive_login
+            return first(channel, correlation, bytes(frame[_CORRELATION.size :]), now)
         if not channel.lends_frames:
             return self._receive_response(
                 channel, correlation, bytes(frame[_CORRELATION.size :]), now
@@ -303,14 +321,58 @@ class PeerChannels:
         if response.error_code or not response.api_keys:
             return False
         channel.probes = 0
-        channel.setup_due_ms = NEVER_MS
-        channel.supported_versions = {
+        channel.offered_versions = {
             api.api_key: (api.min_version, api.max_version) for api in response.api_keys
         }
+        channel.login = None if self.logins is None else self.logins.begin(channel.name)
+        if channel.login is None:
+            self._send_waiting(channel, now)
+        else:
+            self._put_login(channel, channel.login.first(), now)
+        return True
+
+    def _put_login(self, channel: PeerChannel, request: Message, now: Now) -> None:
+        assert channel.login is not None
+        key = channel.login.api_key
+        version = min(APIS[key].last, channel.offered_versions.get(key, (0, 1))[1])
+        self._put(channel, key, version, API_VERSIONS_CORRELATION, request)
+        channel.login_version = version
+        self._flush(channel, now)
+
+    def _receive_login(
+        self, channel: PeerChannel, correlation: int, frame: bytes, now: Now
+    ) -> bool:
+        """Handle the response to a request of the login, and send the next one, if there is one."""
+        login = channel.login
+        assert login is not None
+        api = APIS[login.api_key]
+        start = api.response_header_version(channel.login_version)
+        if correlation != API_VERSIONS_CORRELATION or frame[:start] != bytes(start):
+            return False
+        try:
+            response: Any = decode(api.response(), channel.login_version, frame, start)
+            request = login.next(response)
+        except ProtocolError:
+            return False
+        except AuthenticationError as error:
+            self.lost(channel, now, probe=False, why=LOGIN_REFUSED + printable(str(error)))
+            return True
+        if request is not None:
+            self._put_login(channel, request, now)
+            return True
+        if login.holds_ms > 0:
+            channel.login_ends_ms = now.monotonic_ms + login.holds_ms
+        channel.login = None
+        self._send_waiting(channel, now)
+        return True
+
+    def _send_waiting(self, channel: PeerChannel, now: Now) -> None:
+        """Send the requests that have waited until the peer serves them."""
+        channel.setup_due_ms = NEVER_MS
+        channel.supported_versions = channel.offered_versions
         for waiting, (effect, _) in list(channel.in_flight.items()):
             self._send_in_supported_version(channel, waiting, effect, now)
         self._flush(channel, now)
-        return True
 
     def _receive_response(
         self, channel: PeerChannel, correlation: int, frame: Buffer, now: Now
@@ -393,7 +455,8 @@ class PeerChannels:
         channel.out.clear()
         channel.received = ReceiveBuffer()
         channel.sent_versions.clear()
-        channel.supported_versions = None
+        channel.supported_versions = channel.login = None
+        channel.login_ends_ms = NEVER_MS
 
 
 def _timeout_reason(channel: PeerChannel) -> str:

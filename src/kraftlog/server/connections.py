@@ -19,6 +19,7 @@ from kraftlog.config.endpoints import ANONYMOUS
 from kraftlog.errors import InternalError, KraftlogError, ProtocolError, UnansweredError
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.server.memory import ALWAYS_READ_BYTES
+from kraftlog.types import ANONYMOUS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, BROKER, ApiKey
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from kraftlog.node.authentication import Authenticator
     from kraftlog.node.fetch.consumer_template import ReadyResponse
     from kraftlog.node.node import Node
     from kraftlog.node.produce.template import PendingResponses
@@ -65,6 +67,8 @@ SENT_PER_TURN = 4 << 20
 #: How the first record of TLS begins, where Kafka's protocol has the upper half of a length.
 TLS_HANDSHAKE = 0x1603
 
+#: The key of the largest frame of a client that has not logged in.
+RECEIVE_SIZE = "sasl.server.max.receive.size"
 PRODUCE = APIS[ApiKey.PRODUCE].name
 _LENGTH = struct.Struct(">i")
 _IN_MEMORY = (bytes, bytearray, memoryview)
@@ -134,9 +138,6 @@ class Arena:
 class Connection:
     """A client connection; the node responds in any order, responses leave in request order."""
 
-    #: The security protocol of its listener, and the authenticated user.
-    security_protocol = "PLAINTEXT"
-    principal = ANONYMOUS
     #: A buffer with less room for a large frame grows before the next bytes are received.
     least_room = 1
 
@@ -167,7 +168,15 @@ class Connection:
         self.serves = BROKER
         #: The name of the listener that accepted the connection.
         self.listener_name = ""
+        #: Who the client is, as its certificate or its login has proved.
+        self.principal = ANONYMOUS
+        #: What serves its frames until it has logged in, and again after its session; None: the
+        #: node does.
+        self.gate: Authenticator | None = None
+        self.authenticator: Authenticator | None = None
         self.closed = False
+        #: Whether it is closed once all responses are sent.
+        self.closes = False
         #: An error from a method that must not raise, because the node calls it; `send` raises it.
         self.failure: OSError | KraftlogError | None = None
         #: Received bytes that the node did not get: the beginning of a frame; or, if the slice of
@@ -240,6 +249,11 @@ class Connection:
         self.failure = error
         self.mark_dirty()
 
+    def close_after_responses(self) -> None:
+        """Close this connection once the responses to all requests so far are sent."""
+        self.closes = True
+        self.mark_dirty()
+
     def mark_dirty(self) -> None:
         """Schedule `send` for the end of the turn."""
         if self.dirty is not None:
@@ -248,7 +262,7 @@ class Connection:
 
     # Receiving -----------------------------------------------------------------------------------
 
-    def receive(self, arena: Arena, node: Node, now: Now) -> None:
+    def receive(self, arena: Arena, node: Node | Authenticator, now: Now) -> None:
         """Receive once and serve complete frames while the slice of the turn lasts."""
         start = arena.used
         if self.large is not None:
@@ -272,7 +286,7 @@ class Connection:
         if pos < end:
             self._keep(arena, arena.view, pos, end)
 
-    def serve_rest(self, arena: Arena, node: Node, now: Now) -> None:
+    def serve_rest(self, arena: Arena, node: Node | Authenticator, now: Now) -> None:
         """Serve frames received earlier while the slice of the turn lasts."""
         rest = self.rest
         end = len(rest)
@@ -302,7 +316,13 @@ class Connection:
         return count
 
     def _serve_frames(
-        self, buffer: bytearray, view: memoryview, pos: int, end: int, node: Node, now: Now
+        self,
+        buffer: bytearray,
+        view: memoryview,
+        pos: int,
+        end: int,
+        node: Node | Authenticator,
+        now: Now,
     ) -> int:
         """Pass complete frames of `buffer[pos:end]` to the node; return where the rest starts."""
         responses = self.responses
@@ -341,12 +361,11 @@ class Connection:
     def _invalid_size(self, size: int) -> ProtocolError:
         if size >> 16 == TLS_HANDSHAKE:
             return ProtocolError(
-                f"a TLS handshake on {self.listener_name}, which is {self.security_protocol}; "
+                f"a TLS handshake on {self.listener_name}, which has no TLS; "
                 "clients need the security.protocol of the listener that they connect to"
             )
-        return ProtocolError(
-            f"frame of {size} bytes; expected 1 to {self.max_frame} (socket.request.max.bytes)"
-        )
+        key = "socket.request.max.bytes" if self.gate is None else RECEIVE_SIZE
+        return ProtocolError(f"frame of {size} bytes; expected 1 to {self.max_frame} ({key})")
 
     def _ends_slice(self, cause: str) -> bool:
         """Account the time of a request to `cause`; return whether the slice ends after it."""
@@ -374,7 +393,7 @@ class Connection:
         self.rest = bytearray(view[pos:end])
         self._charge_received()
 
-    def _receive_large(self, arena: Arena, node: Node, now: Now) -> int:
+    def _receive_large(self, arena: Arena, node: Node | Authenticator, now: Now) -> int:
         """Receive the rest of a large frame.
 
         Return the number of bytes after it, which are in the arena; -1 while it is incomplete.
@@ -439,6 +458,8 @@ class Connection:
                 return
             if out and before - self.unsent >= SENT_PER_TURN:
                 return
+        if self.closes and not responses:
+            raise ConnectionAbortedError("closed after its last response")
 
     def _gather(self) -> list[Any]:
         """The bytes at the head of the queue for one call; none if a large file slice is first."""

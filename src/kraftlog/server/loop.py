@@ -397,6 +397,7 @@ class Server:
             connection.dirty = self.dirty
             connection.serves = listener.serves
             connection.listener_name = listener.name
+            self.node.accepted(connection)
             connection.events = EPOLLIN
             self.connections[connection.fd] = connection
             self.limits.opened(connection)
@@ -478,11 +479,12 @@ class Server:
         if connection.mutes:
             return
         turns.slice_until_ns = turns.step_ended_ns + SLICE_NS
+        node = connection.gate or self.node
         try:
             if connection.holds_frames:
-                connection.serve_rest(self.arena, self.node, now)
+                connection.serve_rest(self.arena, node, now)
             else:
-                connection.receive(self.arena, self.node, now)
+                connection.receive(self.arena, node, now)
         except BlockingIOError:
             pass  # of TLS, a part of a record may have come, and its decryption takes time
         except ProtocolError as error:

@@ -139,6 +139,13 @@ def _of_tls(value: Callable[[TlsListener], float], without_tls: float) -> Any:
     return measure
 
 
+def _logins(server: Server, name: str) -> Samples:
+    """A count of logins, for each listener with SASL."""
+    authentication = server.node.authentication
+    for listener, counts in {} if authentication is None else authentication.counts.items():
+        yield (("listener", listener), ("networkProcessor", "0")), getattr(counts, name)
+
+
 SOCKETS = (
     Family(
         "kafka_server_socket_server_metrics_successful_authentication_total",
@@ -175,6 +182,36 @@ SOCKETS = (
         COUNTER,
         "Connections closed since the start.",
         lambda server, _: server.accepted - len(server.connections),
+    ),
+    Family(
+        "kafka_server_socket_server_metrics_successful_authentication_total",
+        COUNTER,
+        "Logins of clients since the start, by listener.",
+        lambda server, _: _logins(server, "successful"),
+    ),
+    Family(
+        "kafka_server_socket_server_metrics_failed_authentication_total",
+        COUNTER,
+        "Refused logins since the start, by listener.",
+        lambda server, _: _logins(server, "failed"),
+    ),
+    Family(
+        "kafka_server_socket_server_metrics_successful_reauthentication_total",
+        COUNTER,
+        "Logins on connections whose clients had logged in before, by listener.",
+        lambda server, _: _logins(server, "renewed"),
+    ),
+    Family(
+        "kafka_server_socket_server_metrics_failed_reauthentication_total",
+        COUNTER,
+        "Those of them that were refused, by listener.",
+        lambda server, _: _logins(server, "failed_renewals"),
+    ),
+    Family(
+        "kafka_server_socket_server_metrics_expired_connections_killed_count",
+        COUNTER,
+        "Connections closed because their session was over (connections.max.reauth.ms).",
+        lambda server, _: _logins(server, "expired"),
     ),
     single(
         "kafka_network_socketserver_memorypoolused",

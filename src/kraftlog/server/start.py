@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.config.endpoints import Listener
+    from kraftlog.runner.peer_login import PeerLogins
     from kraftlog.server.tls_listeners import TlsListeners
 
 #: Limit of open log files; at most a quarter of the descriptors of the process.
@@ -95,6 +96,7 @@ def serve(
     )
     server.tls = server.peers.tls = tls
     _listen(server, settings)
+    server.peers.logins = _logins(settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), log_line)
     config = NodeConfig(
@@ -215,6 +217,20 @@ def _listen(server: Server, settings: BrokerConfig) -> None:
         except OSError as error:
             where = f"{listener.name}://{listener.host}:{listener.port}"
             raise ConfigError(f"listeners: {where}: {message_of(error)}") from error
+
+
+def _logins(settings: BrokerConfig) -> PeerLogins | None:
+    """How this node logs in at others; None if no listener wants it."""
+    if not settings.uses_sasl:
+        return None
+    from kraftlog.config.sasl import login_at_controllers, login_between_brokers
+    from kraftlog.runner.peer_login import PeerLogins
+
+    return PeerLogins(
+        login_between_brokers(settings) if settings.is_broker else None,
+        login_at_controllers(settings),
+        lambda: f"{_Rng().getrandbits(192):048x}",
+    )
 
 
 def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:

@@ -18,6 +18,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from kraftlog.node.authentication import Authenticator
     from kraftlog.node.node import Node
     from kraftlog.server.connections import Arena
     from kraftlog.server.tls_listeners import TlsListener
@@ -51,7 +52,7 @@ class TlsConnection(Connection):
         #: Whether the first item to be sent is encrypted.
         self.is_head_encrypted = False
 
-    def receive(self, arena: Arena, node: Node, now: Now) -> None:
+    def receive(self, arena: Arena, node: Node | Authenticator, now: Now) -> None:
         if not self.is_established:
             self._handshake()
             if not self.has_early_data:
@@ -76,7 +77,7 @@ class TlsConnection(Connection):
             if not is_handshake(data):
                 self._fail(
                     "it is not TLS; clients need security.protocol="
-                    f"{self.security_protocol} for this listener"
+                    f"{self.listener.protocol} for this listener"
                 )
             self.session = TlsSession(self.listener.context)
         try:

@@ -109,7 +109,6 @@ class TlsListener(ReloadedSettings):
 
     def connection(self, *arguments: Any) -> TlsConnection:
         connection = TlsConnection(self, *arguments)
-        connection.security_protocol = self.protocol
         self.handshakes.append(connection)
         return connection
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.config.endpoints import QuorumVoter
     from kraftlog.ports.files import Files
     from kraftlog.types import Uuid
+    from kraftlog.wire.messages.metadata_records import UserScramCredentialRecord
 
 BOOTSTRAP = "bootstrap.checkpoint"
 METADATA_FOLDER = f"{METADATA_TOPIC}-0"
@@ -48,6 +49,8 @@ class DirectoryFormat(Value):
     listener: str
     #: whether the voters are in the metadata log, not in the properties
     is_dynamic: bool = False
+    #: SCRAM credentials of the new cluster
+    scram: tuple[UserScramCredentialRecord, ...] = ()
 
 
 def is_formatted(files: Files, directory: str) -> bool:
@@ -117,7 +120,8 @@ def _make_folders(files: Files, path: str) -> None:
 def first_snapshot(formatting: DirectoryFormat, now_ms: int) -> bytes:
     """Encode the snapshot that ends at offset 0 of the metadata log.
 
-    It has the feature levels above 0, metadata.version first, as the others depend on it.
+    It has the feature levels above 0, metadata.version first, as the others depend on it, and the
+    SCRAM credentials.
     """
     voters = [_with_endpoint(voter, formatting.listener) for voter in formatting.voters or ()]
     beginning, next_offset = snapshot_beginning(
@@ -133,6 +137,8 @@ def first_snapshot(formatting: DirectoryFormat, now_ms: int) -> bytes:
         if features[name]:
             record = FeatureLevelRecord(name=name, feature_level=features[name])
             builder.append(now_ms, None, encode_metadata(record, 0))
+    for credential in formatting.scram:
+        builder.append(now_ms, None, encode_metadata(credential, 0))
     return beginning + builder.build() + snapshot_end(builder.next_offset, 0, now_ms)
 
 

@@ -1,4 +1,4 @@
-"""ACLs and tokens are refused; credentials and quotas can be described, but not changed.
+"""ACLs and tokens are refused; credentials can be described, quotas not changed.
 
 tests/interop/test_responses.py compares responses with those of Kafka 4.3.1 without an authorizer.
 """
@@ -12,7 +12,6 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
 from kraftlog.wire.messages import alter_client_quotas as quota_changes
-from kraftlog.wire.messages import alter_user_scram_credentials as scram_changes
 from kraftlog.wire.messages import create_acls, create_delegation_token, delete_acls
 from kraftlog.wire.messages import describe_client_quotas as quotas
 from kraftlog.wire.messages import describe_user_scram_credentials as scram
@@ -111,26 +110,6 @@ def test_credentials_of_the_log_are_described(host: VirtualHost) -> None:
     twice = describe_credentials(host, "alice", "alice")
     assert list(twice) == ["alice"]
     assert twice["alice"].error_code == ErrorCode.DUPLICATE_RESOURCE
-
-
-def test_credentials_cannot_be_set(host: VirtualHost) -> None:
-    upsertion = scram_changes.ScramCredentialUpsertion(
-        name="carol", mechanism=SHA_256, iterations=4096, salt=b"s", salted_password=b"p"
-    )
-    deletions = [
-        scram_changes.ScramCredentialDeletion(name=name, mechanism=SHA_256)
-        for name in ("alice", "bob")
-    ]
-    request = scram_changes.AlterUserScramCredentialsRequest(
-        upsertions=[upsertion], deletions=deletions
-    )
-    response = ask(host, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request)
-    assert {it.user: it.error_code for it in response.results} == {
-        "carol": DISABLED,
-        "alice": DISABLED,
-        "bob": ErrorCode.RESOURCE_NOT_FOUND,
-    }
-    assert list(describe_credentials(host)) == ["alice"]
 
 
 #: A component of a filter: entity type, match type, match.

@@ -1,8 +1,6 @@
-"""ACLs, delegation tokens and SCRAM credentials: refused, as there is no authorizer or SASL.
+"""ACLs and delegation tokens are refused, as there are none; SCRAM credentials are described.
 
-Clients get the error codes of a Kafka broker without an authorizer and with PLAINTEXT listeners.
-Kafka would store SCRAM credentials even so; here they are refused, because nothing would use them.
-Credentials in a metadata log written by Kafka are described.
+Clients get the error codes of a Kafka broker without an authorizer and without delegation tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from collections import Counter
 from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
-from kraftlog.wire.messages import alter_user_scram_credentials as scram_changes
 from kraftlog.wire.messages import describe_user_scram_credentials as scram
 from kraftlog.wire.messages.create_acls import AclCreationResult, CreateAclsResponse
 from kraftlog.wire.messages.create_delegation_token import CreateDelegationTokenResponse
@@ -141,33 +138,6 @@ def _credentials_of(
     )
 
 
-NO_SASL = "Brokers of this version do not authenticate clients: credentials would have no effect."
-
-
-def _alter_scram(
-    image: Image, request: scram_changes.AlterUserScramCredentialsRequest, _: int
-) -> scram_changes.AlterUserScramCredentialsResponse:
-    """Refuse all changes, with one result per user.
-
-    As in Kafka, a deletion of unknown credentials gets RESOURCE_NOT_FOUND.
-    """
-    refused = {user.name: (ErrorCode.SECURITY_DISABLED, NO_SASL) for user in request.upsertions}
-    for deletion in request.deletions:
-        if (deletion.mechanism, deletion.name) in image.scram:
-            refused[deletion.name] = ErrorCode.SECURITY_DISABLED, NO_SASL
-        else:
-            why = "Attempt to delete a user credential that does not exist"
-            refused.setdefault(deletion.name, (ErrorCode.RESOURCE_NOT_FOUND, why))
-    return scram_changes.AlterUserScramCredentialsResponse(
-        results=[
-            scram_changes.AlterUserScramCredentialsResult(
-                user=user, error_code=code, error_message=why
-            )
-            for user, (code, why) in refused.items()
-        ]
-    )
-
-
 _RESPONSES: dict[int, Callable[[Image, Any, int], Any]] = {
     ApiKey.DESCRIBE_ACLS: _describe_acls,
     ApiKey.CREATE_ACLS: _create_acls,
@@ -177,5 +147,4 @@ _RESPONSES: dict[int, Callable[[Image, Any, int], Any]] = {
     ApiKey.EXPIRE_DELEGATION_TOKEN: _expire_token,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: _describe_tokens,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_scram,
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
 }

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kraftlog.client import tls
-from kraftlog.client.jaas import parse_jaas
 from kraftlog.client.security import TLS_KEYS
 from kraftlog.errors import ConfigError
+from kraftlog.sasl.jaas import parse_jaas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Reads `sasl.jaas.config`: the class of a login module, a flag, and options as key="value"."""
+"""Reads `sasl.jaas.config`: the class of a login module, a flag, options as key="value"."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ _FLAGS = frozenset(("required", "requisite", "sufficient", "optional"))
 _QUOTES = "\"'"
 
 
-def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
+def parse_jaas(text: str, key: str = "sasl.jaas.config") -> tuple[str, dict[str, str]]:
     """The login module's class without its package, and its options.
 
-    An error never quotes the text, as it has passwords.
+    An error names the key, and never quotes the text, as it has passwords.
     """
+    try:
+        return _parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from None
+
+
+def _parse(text: str) -> tuple[str, dict[str, str]]:
     words = list(_words(text))
     if len(words) < 3 or words[-1] != ";" or words[1].lower() not in _FLAGS:
-        raise _unexpected('expected CLASS required key="value" ... ;')
+        raise ValueError('expected CLASS required key="value" ... ;')
     options = words[2:-1]
     if len(options) % 3 or any(equals != "=" for equals in options[1::3]):
-        raise _unexpected('expected options as key="value", and a semicolon at the end')
+        raise ValueError('expected options as key="value", and a semicolon at the end')
     return words[0].rpartition(".")[2], dict(zip(options[::3], options[2::3], strict=True))
 
 
@@ -57,8 +64,4 @@ def _quoted(text: str, start: int) -> tuple[str, int]:
             position += 1
         word += text[position]
         position += 1
-    raise _unexpected("a quotation mark has no end")
-
-
-def _unexpected(what: str) -> ConfigError:
-    return ConfigError(f"sasl.jaas.config: {what}")
+    raise ValueError("a quotation mark has no end")

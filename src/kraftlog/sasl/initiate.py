@@ -8,6 +8,8 @@ that does not; refusals of the broker are the connection's to report.
 from __future__ import annotations
 
 from kraftlog.errors import AuthenticationError
+from kraftlog.sasl import scram as rules
+from kraftlog.sasl.scram import MIN_ITERATIONS
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
 
     Exchange = Generator[bytes, bytes, None]
 
-#: The hash functions of SCRAM, and the least and most iterations that are accepted: fewer make a
-#: password easy to guess, and more keep the client busy for as long as a false broker wants.
-_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MIN_ITERATIONS, MAX_ITERATIONS = 4096, 1_000_000
-SCRAM = tuple(_HASHES)
+#: A login is renewed, with its connection, after this share of the time that the broker grants it.
+LOGIN_SHARE = 0.85
+#: The most iterations that are accepted: more keep the client busy for as long as a false broker
+#: wants.
+MAX_ITERATIONS = 1_000_000
 
 
 def plain(username: str, password: str) -> Exchange:
@@ -35,27 +37,19 @@ def oauthbearer(token: Callable[[], str], extensions: dict[str, str]) -> Exchang
 
 def scram(mechanism: str, username: str, password: str, nonce: str) -> Exchange:
     """RFC 5802, without channel binding. `nonce` is random."""
-    import hashlib
     import hmac
     from base64 import b64encode
 
-    name = _HASHES[mechanism]
-
-    def keyed(key: bytes, text: bytes) -> bytes:
-        return hmac.digest(key, text, name)
-
-    escaped = username.replace("=", "=3D").replace(",", "=2C")
-    client_first = f"n={escaped},r={nonce}"
+    client_first = f"n={rules.escaped(username)},r={nonce}"
     server_first = yield f"n,,{client_first}".encode()
     server_nonce, salt, iterations = _server_first(server_first, nonce)
-    salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
+    salted = rules.salted_password(mechanism, password, salt, iterations)
     client_final = f"c={b64encode(b'n,,').decode()},r={server_nonce}"
     signed = b",".join((client_first.encode(), server_first, client_final.encode()))
-    client_key = keyed(salted, b"Client Key")
-    signature = keyed(hashlib.new(name, client_key).digest(), signed)
-    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    key = rules.client_key(mechanism, salted)
+    proof = rules.xor(key, rules.keyed(mechanism, rules.digest(mechanism, key), signed))
     server_final = yield f"{client_final},p={b64encode(proof).decode()}".encode()
-    expected = keyed(keyed(salted, b"Server Key"), signed)
+    expected = rules.keyed(mechanism, rules.server_key(mechanism, salted), signed)
     if not hmac.compare_digest(server_final, b"v=" + b64encode(expected)):
         raise AuthenticationError(
             "it does not know the user's password itself, so it is no broker of ours"

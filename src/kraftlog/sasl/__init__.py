@@ -1,0 +1,1 @@
+"""SASL's mechanisms, both sides: bytes in, bytes out."""

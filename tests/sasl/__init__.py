@@ -1,0 +1,1 @@
+"""Tests of SASL's mechanisms."""

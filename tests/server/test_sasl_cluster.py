@@ -1,0 +1,68 @@
+"""Three nodes whose listeners all have SASL: they find each other, replicate and fail over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.cli.scram_credentials import salted_from
+from kraftlog.client.deadline import Deadline
+from kraftlog.client.scram import alter_scram, describe_scram
+from tests.server.node_process import NodeProcess
+from tests.server.sasl_node import login, write_properties
+from tests.time_limit import LIMIT_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VALUES = [b"%d" % number for number in range(200)]
+#: Nodes log in again and again, and all connections are replaced meanwhile.
+MORE = "connections.max.reauth.ms=1500\ndefault.replication.factor=3\nmin.insync.replicas=2\n"
+
+
+def produce(client: Client) -> None:
+    with client.producer() as producer:
+        for value in VALUES:
+            producer.send("t", value)
+
+
+@pytest.mark.long
+def test_a_cluster_of_sasl_listeners_fails_over(tmp_path: Path) -> None:
+    """Without the controller that was told of a user, the others still know the user."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    paths = write_properties(tmp_path, 3, MORE)
+
+    def start(path: str) -> NodeProcess:
+        return NodeProcess(None, path, errors=f"{path}.errors", topics={})
+
+    with ThreadPoolExecutor(3) as pool:  # none is ready before a majority has started
+        nodes = list(pool.map(start, paths))
+    try:
+        with Client(nodes[0].address, timeout_s=LIMIT_S, security=login("SCRAM-SHA-512")) as client:
+            client.create_topic("t", partitions=3, replication_factor=3)
+            produce(client)
+            alter_scram(client, "carol", upserted=salted_from("SCRAM-SHA-256", "password=first"))
+            leader = client.describe_quorum().leader_id
+        nodes[leader - 1].kill()
+        others = [node for number, node in enumerate(nodes, 1) if number != leader]
+        servers = ",".join(node.address for node in others)
+        carol = login("SCRAM-SHA-256", "first", "carol")
+        deadline = Deadline(3.0)
+        with Client(servers, timeout_s=LIMIT_S, security=carol) as client:
+            while not deadline.is_over:
+                produce(client)
+            assert all(each.leader != leader for each in client.describe_topic("t").partitions)
+            with client.consume("t", start="beginning", until_end=True) as records:
+                assert len(list(records)) >= 2 * len(VALUES)
+        nodes[leader - 1] = start(paths[leader - 1])
+        with Client(nodes[leader - 1].address, timeout_s=LIMIT_S, security=carol) as client:
+            assert describe_scram(client, ["carol"]) == {"carol": {"SCRAM-SHA-256": 4096}}
+        for node in nodes:
+            assert node.stop() == 0
+            assert "refuses this node's login" not in node.output()
+    finally:
+        for node in nodes:
+            node.kill_if_running()
