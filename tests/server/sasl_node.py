@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.certificates import Certificates
+
 USER, PASSWORD = "alice", "alice-secret"
 #: What brokers log in with, at each other and at controllers.
 BROKER, BROKER_PASSWORD = "broker", "broker-secret"
@@ -29,7 +31,7 @@ PROPERTIES = f"""\
 process.roles=broker,controller
 node.id={{node}}
 listeners=CLIENTS://127.0.0.1:{{clients}},CONTROLLER://127.0.0.1:{{controller}}
-listener.security.protocol.map=CLIENTS:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
+listener.security.protocol.map=CLIENTS:{{protocol}},CONTROLLER:{{protocol}}
 inter.broker.listener.name=CLIENTS
 controller.listener.names=CONTROLLER
 controller.quorum.voters={{voters}}
@@ -62,8 +64,17 @@ def login(mechanism: str = "PLAIN", password: str = PASSWORD, user: str = USER) 
     }
 
 
-def write_properties(folder: Path, nodes: int = 1, more: str = "") -> list[str]:
-    """The properties files of the nodes of a cluster, whose directories are formatted."""
+def write_properties(
+    folder: Path, nodes: int = 1, more: str = "", certificates: Certificates | None = None
+) -> list[str]:
+    """The properties files of the nodes of a cluster, whose directories are formatted.
+
+    With certificates all listeners have TLS, too.
+    """
+    protocol = "SASL_PLAINTEXT"
+    if certificates is not None:
+        protocol = "SASL_SSL"
+        more += "".join([f"{key}={value}\n" for key, value in certificates.settings().items()])
     ports = free_ports(2 * nodes)
     voters = ",".join(f"{n + 1}@127.0.0.1:{ports[2 * n + 1]}" for n in range(nodes))
     paths = []
@@ -72,7 +83,8 @@ def write_properties(folder: Path, nodes: int = 1, more: str = "") -> list[str]:
         own.mkdir()
         path = own / "server.properties"
         values = {"node": n + 1, "clients": ports[2 * n], "controller": ports[2 * n + 1]}
-        path.write_text(PROPERTIES.format(folder=own, voters=voters, **values) + more)
+        text = PROPERTIES.format(folder=own, voters=voters, protocol=protocol, **values)
+        path.write_text(text + more)
         format_command = ["format", "-c", str(path), "-t", _CLUSTER_ID]
         for credential in (SCRAM_USER, SCRAM_USER_512):
             format_command += ["--add-scram", credential]
@@ -82,9 +94,11 @@ def write_properties(folder: Path, nodes: int = 1, more: str = "") -> list[str]:
 
 
 @contextmanager
-def sasl_node(folder: Path, more: str = "") -> Iterator[NodeProcess]:
+def sasl_node(
+    folder: Path, more: str = "", certificates: Certificates | None = None
+) -> Iterator[NodeProcess]:
     """One node, on whose listeners everybody has to log in."""
-    [path] = write_properties(folder, more=more)
+    [path] = write_properties(folder, more=more, certificates=certificates)
     node = NodeProcess(None, path, errors=str(folder / "errors.txt"), topics={})
     try:
         yield node

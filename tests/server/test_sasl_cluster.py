@@ -10,6 +10,7 @@ from kraftlog import Client
 from kraftlog.cli.scram_credentials import salted_from
 from kraftlog.client.deadline import Deadline
 from kraftlog.client.scram import alter_scram, describe_scram
+from tests.certificates import Certificates
 from tests.server.node_process import NodeProcess
 from tests.server.sasl_node import login, write_properties
 from tests.time_limit import LIMIT_S
@@ -29,11 +30,19 @@ def produce(client: Client) -> None:
 
 
 @pytest.mark.long
-def test_a_cluster_of_sasl_listeners_fails_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_a_cluster_of_sasl_listeners_fails_over(tmp_path: Path, has_tls: bool) -> None:
     """Without the controller that was told of a user, the others still know the user."""
     from concurrent.futures import ThreadPoolExecutor
 
-    paths = write_properties(tmp_path, 3, MORE)
+    certificates = Certificates(tmp_path) if has_tls else None
+    paths = write_properties(tmp_path, 3, MORE, certificates)
+
+    def login_of(*arguments: str) -> dict[str, str]:
+        properties = login(*arguments)
+        if certificates is None:
+            return properties
+        return {**properties, **certificates.properties(), "security.protocol": "SASL_SSL"}
 
     def start(path: str) -> NodeProcess:
         return NodeProcess(None, path, errors=f"{path}.errors", topics={})
@@ -41,7 +50,9 @@ def test_a_cluster_of_sasl_listeners_fails_over(tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as pool:  # none is ready before a majority has started
         nodes = list(pool.map(start, paths))
     try:
-        with Client(nodes[0].address, timeout_s=LIMIT_S, security=login("SCRAM-SHA-512")) as client:
+        with Client(
+            nodes[0].address, timeout_s=LIMIT_S, security=login_of("SCRAM-SHA-512")
+        ) as client:
             client.create_topic("t", partitions=3, replication_factor=3)
             produce(client)
             alter_scram(client, "carol", upserted=salted_from("SCRAM-SHA-256", "password=first"))
@@ -49,7 +60,7 @@ def test_a_cluster_of_sasl_listeners_fails_over(tmp_path: Path) -> None:
         nodes[leader - 1].kill()
         others = [node for number, node in enumerate(nodes, 1) if number != leader]
         servers = ",".join(node.address for node in others)
-        carol = login("SCRAM-SHA-256", "first", "carol")
+        carol = login_of("SCRAM-SHA-256", "first", "carol")
         deadline = Deadline(3.0)
         with Client(servers, timeout_s=LIMIT_S, security=carol) as client:
             while not deadline.is_over:

@@ -125,45 +125,55 @@ def _connections(server: Server, _: Now) -> Samples:
     for connection in server.connections.values():
         counts[connection.listener_name] += 1
     for name, count in counts.items():
-        yield (("listener", name), ("networkProcessor", "0")), count
+        yield _listener_labels(name), count
 
 
-def _of_tls(value: Callable[[TlsListener], float], without_tls: float) -> Any:
-    """A value of each listener with TLS, and one for those without."""
+def _certificate_ends(server: Server, _: Now) -> Samples:
+    for name in server.ports:
+        tls = _tls_of(server, name)
+        yield (("listener", name),), float("nan") if tls is None else tls.certificate.not_after_s
 
-    def measure(server: Server, _: Now) -> Samples:
-        for name in server.ports:
-            tls = None if server.tls is None else server.tls.listeners.get(name)
-            yield (("listener", name),), without_tls if tls is None else value(tls)
 
-    return measure
+def _tls_of(server: Server, name: str) -> TlsListener | None:
+    return None if server.tls is None else server.tls.listeners.get(name)
 
 
 def _logins(server: Server, name: str) -> Samples:
-    """A count of logins, for each listener with SASL."""
+    """A count of logins, for each listener; 0 without SASL."""
     authentication = server.node.authentication
-    for listener, counts in {} if authentication is None else authentication.counts.items():
-        yield (("listener", listener), ("networkProcessor", "0")), getattr(counts, name)
+    by_listener = {} if authentication is None else authentication.counts
+    for listener in server.ports:
+        counts = by_listener.get(listener)
+        yield _listener_labels(listener), 0 if counts is None else getattr(counts, name)
+
+
+def _successful(server: Server, _: Now) -> Samples:
+    """Clients that have proved who they are: with SASL by their login, else by their handshake."""
+    authentication = server.node.authentication
+    by_listener = {} if authentication is None else authentication.counts
+    for listener in server.ports:
+        counts, tls = by_listener.get(listener), _tls_of(server, listener)
+        handshakes = 0 if tls is None else tls.succeeded_count
+        yield _listener_labels(listener), handshakes if counts is None else counts.successful
+
+
+def _failed(server: Server, _: Now) -> Samples:
+    """Failed handshakes and refused logins."""
+    for labels, refused in _logins(server, "failed"):
+        tls = _tls_of(server, labels[0][1])
+        yield labels, refused + (0 if tls is None else tls.failed_count)
+
+
+def _listener_labels(listener: str) -> Labels:
+    return ("listener", listener), ("networkProcessor", "0")
 
 
 SOCKETS = (
     Family(
-        "kafka_server_socket_server_metrics_successful_authentication_total",
-        COUNTER,
-        "Completed TLS handshakes, by listener.",
-        _of_tls(lambda listener: listener.succeeded_count, 0),
-    ),
-    Family(
-        "kafka_server_socket_server_metrics_failed_authentication_total",
-        COUNTER,
-        "Failed TLS handshakes, by listener.",
-        _of_tls(lambda listener: listener.failed_count, 0),
-    ),
-    Family(
         "kraftlog_tls_certificate_expiry_seconds",
         GAUGE,
         "Unix time at which the certificate of a listener expires; NaN without TLS.",
-        _of_tls(lambda listener: listener.certificate.not_after_s, float("nan")),
+        _certificate_ends,
     ),
     Family(
         "kafka_server_socket_server_metrics_connection_count",
@@ -186,14 +196,14 @@ SOCKETS = (
     Family(
         "kafka_server_socket_server_metrics_successful_authentication_total",
         COUNTER,
-        "Logins of clients since the start, by listener.",
-        lambda server, _: _logins(server, "successful"),
+        "Logins by SASL since the start, and on listeners without it TLS handshakes, by listener.",
+        _successful,
     ),
     Family(
         "kafka_server_socket_server_metrics_failed_authentication_total",
         COUNTER,
-        "Refused logins since the start, by listener.",
-        lambda server, _: _logins(server, "failed"),
+        "Failed TLS handshakes and refused logins since the start, by listener.",
+        _failed,
     ),
     Family(
         "kafka_server_socket_server_metrics_successful_reauthentication_total",
