@@ -34,6 +34,8 @@ NULL_UUID = bytes(16)
 #: The topic id of the metadata log, the same in every cluster.
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 METADATA_TOPIC = "__cluster_metadata"
+#: The principal of clients that do not authenticate themselves.
+ANONYMOUS = "User:ANONYMOUS"
 
 
 def uuid_text(uuid: Uuid) -> str:

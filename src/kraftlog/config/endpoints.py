@@ -14,8 +14,6 @@ _HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 #: Kafka's numbers of the protocols are their positions.
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WITH_TLS = ("SSL", "SASL_SSL")
-#: The principal of a client that has not authenticated.
-ANONYMOUS = "User:ANONYMOUS"
 
 
 class Listener(Value):
