@@ -215,6 +215,10 @@ class ProtocolError(KraftlogError):
         self.position = position
 
 
+class UnexpectedTlsError(ProtocolError):
+    """A client began a TLS handshake on a listener without TLS."""
+
+
 class InternalError(KraftlogError):
     """An unexpected exception that left no state half changed; it costs a client its connection.
 

@@ -15,8 +15,6 @@ _HOST_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WITH_TLS = ("SSL", "SASL_SSL")
 WITH_SASL = ("SASL_PLAINTEXT", "SASL_SSL")
-#: The principal of a client that has not authenticated.
-ANONYMOUS = "User:ANONYMOUS"
 
 
 class Listener(Value):

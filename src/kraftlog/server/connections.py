@@ -15,8 +15,13 @@ import socket
 import struct
 from collections import deque
 
-from kraftlog.config.endpoints import ANONYMOUS
-from kraftlog.errors import InternalError, KraftlogError, ProtocolError, UnansweredError
+from kraftlog.errors import (
+    InternalError,
+    KraftlogError,
+    ProtocolError,
+    UnansweredError,
+    UnexpectedTlsError,
+)
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.server.memory import ALWAYS_READ_BYTES
 from kraftlog.types import ANONYMOUS
@@ -360,7 +365,7 @@ class Connection:
 
     def _invalid_size(self, size: int) -> ProtocolError:
         if size >> 16 == TLS_HANDSHAKE:
-            return ProtocolError(
+            return UnexpectedTlsError(
                 f"a TLS handshake on {self.listener_name}, which has no TLS; "
                 "clients need the security.protocol of the listener that they connect to"
             )

@@ -24,6 +24,7 @@ from kraftlog.errors import (
     InternalError,
     KraftlogError,
     ProtocolError,
+    UnexpectedTlsError,
     message_of,
 )
 from kraftlog.server.connections import Arena, Connection
@@ -487,6 +488,9 @@ class Server:
                 connection.receive(self.arena, node, now)
         except BlockingIOError:
             pass  # of TLS, a part of a record may have come, and its decryption takes time
+        except UnexpectedTlsError as error:
+            self._log_refusal(f"{connection.peer}: {error}")
+            self._drop(connection)
         except ProtocolError as error:
             log_line(f"closed the connection from {connection.peer}: invalid request: {error}")
             self._drop(connection)

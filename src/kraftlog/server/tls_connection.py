@@ -10,9 +10,9 @@ import contextlib
 import os
 from itertools import repeat
 
-from kraftlog.config.endpoints import ANONYMOUS
 from kraftlog.server.connections import Connection
 from kraftlog.tls.session import WIRE_RECORD_BYTES, TlsError, TlsSession, is_handshake
+from kraftlog.types import ANONYMOUS
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
