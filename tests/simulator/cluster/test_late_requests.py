@@ -130,7 +130,7 @@ def response(code: int, *partition_codes: int, diverging: int = -1) -> Any:
 
 @pytest.mark.parametrize("codes", [(0, 0), (0, 74, 0)])
 def test_v23_an_accepted_request_of_an_earlier_process_is_found(codes: tuple[int, ...]) -> None:
-    node: Any = "node 1"
+    node = "node 1"
     with pytest.raises(Violation, match="accepts a late Fetch of an earlier process"):
         check_response(node, "Fetch", "an earlier process", response(*codes))
     check_response(node, "Fetch", "", response(*codes))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.effects import RequestReport, SendRequest
-    from kraftlog_simulator.cluster.node import ClusterNode
     from kraftlog_simulator.rng import Rng
 
 LATE_REQUESTS = "late-requests"
@@ -110,7 +109,7 @@ class LateRequests:
             self.want_fence.add((request.broker_id, request.broker_epoch))
         self._send(world.replicas[leader.id], api_key, request)
 
-    def _send(self, target: ClusterNode, api_key: int, request: Any) -> None:
+    def _send(self, target: Any, api_key: int, request: Any) -> None:
         world, name = self._world, APIS[api_key].name
         if target.paused:
             return
@@ -127,7 +126,7 @@ class LateRequests:
 
     # What must be refused ------------------------------------------------------------------------
 
-    def _outdated(self, target: ClusterNode, api_key: int, request: Any) -> str:
+    def _outdated(self, target: Any, api_key: int, request: Any) -> str:
         """Why the receiver must refuse the request, whatever it learns until it decides."""
         if api_key == ApiKey.FETCH:
             return _outdated_fetch(target, request)
@@ -152,7 +151,7 @@ def _is_full_fetch_of_follower(effect: SendRequest) -> bool:
     return is_of_partitions and request.session_epoch == INITIAL_EPOCH
 
 
-def _outdated_fetch(leader: ClusterNode, request: Any) -> str:
+def _outdated_fetch(leader: Any, request: Any) -> str:
     """Why all partitions of a fetch must have errors."""
     follower, partitions = request.replica_state, leader.node.replica_manager.partitions
     broker = leader.node.image.brokers.get(follower.replica_id)
@@ -171,7 +170,7 @@ def _outdated_fetch(leader: ClusterNode, request: Any) -> str:
     return ""
 
 
-def check_response(target: ClusterNode, name: str, outdated: str, response: Any) -> None:
+def check_response(target: Any, name: str, outdated: str, response: Any) -> None:
     """A response must have errors if the request was outdated when it arrived.
 
     A log that diverges is refused too: its position does not count (KAFKA-13141).
