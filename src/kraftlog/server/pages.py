@@ -128,10 +128,14 @@ def _connections(server: Server, _: Now) -> Samples:
 
 
 def _logins(server: Server, name: str) -> Samples:
-    """A count of logins, for each listener with SASL."""
+    """A count of logins by listener: 0 where nobody has to log in."""
     authentication = server.node.authentication
-    for listener, counts in {} if authentication is None else authentication.counts.items():
-        yield (("listener", listener), ("networkProcessor", "0")), getattr(counts, name)
+    counts = {} if authentication is None else authentication.counts
+    for listener in server.ports:
+        yield (
+            (("listener", listener), ("networkProcessor", "0")),
+            getattr(counts.get(listener), name, 0),
+        )
 
 
 SOCKETS = (
