@@ -50,7 +50,6 @@ UNSUPPORTED = {
     ("topics", "--delete-config"): "Kafka 4 refuses it too",
     ("leader-election", "--admin.config"): "deprecated: --command-config",
     ("reassign", "--bootstrap-controller"): "a controller does not describe topics",
-    ("configs", "--user"): QUOTAS,
     ("configs", "--user-defaults"): QUOTAS,
     ("configs", "--client"): QUOTAS,
     ("configs", "--client-defaults"): QUOTAS,

@@ -139,12 +139,11 @@ def _tls_of(server: Server, name: str) -> TlsListener | None:
 
 
 def _logins(server: Server, name: str) -> Samples:
-    """A count of logins, for each listener; 0 without SASL."""
+    """A count of logins by listener: 0 where nobody has to log in."""
     authentication = server.node.authentication
-    by_listener = {} if authentication is None else authentication.counts
+    counts = {} if authentication is None else authentication.counts
     for listener in server.ports:
-        counts = by_listener.get(listener)
-        yield _listener_labels(listener), 0 if counts is None else getattr(counts, name)
+        yield _listener_labels(listener), getattr(counts.get(listener), name, 0)
 
 
 def _successful(server: Server, _: Now) -> Samples:
