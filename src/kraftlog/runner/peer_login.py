@@ -7,6 +7,7 @@ from kraftlog.node.channels import PROBE_CHANNEL
 from kraftlog.replication.replica_fetchers import CHANNEL_PREFIX as REPLICATION
 from kraftlog.sasl import initiate
 from kraftlog.sasl.initiate import LOGIN_SHARE
+from kraftlog.sasl.scram import MAX_STORED_ITERATIONS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -48,7 +49,14 @@ class PeerLogin:
     def __init__(self, login: SaslLogin, nonce: str) -> None:
         self._mechanism = login.mechanism
         self._exchange: Exchange = (
-            initiate.scram(login.mechanism, login.username, login.password, nonce)
+            initiate.scram(
+                login.mechanism,
+                login.username,
+                login.password,
+                nonce,
+                # A false broker must not keep this node busy: no true one stores more.
+                MAX_STORED_ITERATIONS,
+            )
             if login.mechanism.startswith("SCRAM")
             else initiate.plain(login.username, login.password)
         )

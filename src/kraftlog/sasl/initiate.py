@@ -35,14 +35,20 @@ def oauthbearer(token: Callable[[], str], extensions: dict[str, str]) -> Exchang
         yield b"\x01"
 
 
-def scram(mechanism: str, username: str, password: str, nonce: str) -> Exchange:
+def scram(
+    mechanism: str,
+    username: str,
+    password: str,
+    nonce: str,
+    max_iterations: int = MAX_ITERATIONS,
+) -> Exchange:
     """RFC 5802, without channel binding. `nonce` is random."""
     import hmac
     from base64 import b64encode
 
     client_first = f"n={rules.escaped(username)},r={nonce}"
     server_first = yield f"n,,{client_first}".encode()
-    server_nonce, salt, iterations = _server_first(server_first, nonce)
+    server_nonce, salt, iterations = _server_first(server_first, nonce, max_iterations)
     salted = rules.salted_password(mechanism, password, salt, iterations)
     client_final = f"c={b64encode(b'n,,').decode()},r={server_nonce}"
     signed = b",".join((client_first.encode(), server_first, client_final.encode()))
@@ -56,7 +62,7 @@ def scram(mechanism: str, username: str, password: str, nonce: str) -> Exchange:
         )
 
 
-def _server_first(message: bytes, nonce: str) -> tuple[str, bytes, int]:
+def _server_first(message: bytes, nonce: str, max_iterations: int) -> tuple[str, bytes, int]:
     """The nonce of both sides, the salt and the number of iterations."""
     from base64 import b64decode
 
@@ -68,9 +74,9 @@ def _server_first(message: bytes, nonce: str) -> tuple[str, bytes, int]:
         raise AuthenticationError("its SCRAM message is malformed") from None
     if "m" in fields or not server_nonce.startswith(nonce) or server_nonce == nonce or not salt:
         raise AuthenticationError("its SCRAM message is not an answer to this client's")
-    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+    if not MIN_ITERATIONS <= iterations <= max_iterations:
         raise AuthenticationError(
             f"it asks for {iterations} iterations of SCRAM, and {MIN_ITERATIONS} to "
-            f"{MAX_ITERATIONS} are accepted"
+            f"{max_iterations} are accepted"
         )
     return server_nonce, salt, iterations
