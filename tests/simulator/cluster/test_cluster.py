@@ -114,6 +114,7 @@ def test_v11_partitions_are_removed_and_added_again_under_load(situation: str) -
         ("emptied-log", "follower stopped with an emptied log", 1),
         ("raised-minimum", "minimum and ISR changed in one replay", 9),
         ("moved-log", "log directory failed", 1),
+        ("away-disks", "unclean election while disks are away", 6),
     ],
 )
 def test_v19_nothing_is_lost_while_a_replica_keeps_it(

@@ -49,7 +49,7 @@ def lose_power_after_move(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
         return
     key = rng.pick(keys)
     victim = world.replicas[rng.pick(world.image.partitions[key].isr)]
-    log = _log_of(world, victim, key)
+    log = log_of(world, victim, key)
     if log is None:
         return
     name, source = log
@@ -67,7 +67,7 @@ def lose_power_after_move(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     when(world, _request_move(world, victim, name, target), lose_power_soon)
 
 
-def _log_of(
+def log_of(
     world: ClusterWorld, victim: ClusterNode, key: PartitionKey
 ) -> tuple[LogName, str] | None:
     """The name and directory of a running broker's log, if it has one."""
@@ -121,7 +121,7 @@ class _Move:
 
     def _move(self) -> None:
         world, rng, victim = self._world, self._rng, self._victim
-        log = _log_of(world, victim, self._key)
+        log = log_of(world, victim, self._key)
         if log is None:
             return
         name, source = log

@@ -8,6 +8,7 @@ from kraftlog_simulator.cluster.controller_races import race_controllers
 from kraftlog_simulator.cluster.isr_races import race_isr
 from kraftlog_simulator.cluster.late_requests import LATE_REQUESTS, repeat_late
 from kraftlog_simulator.cluster.restart_races import race_restart
+from kraftlog_simulator.cluster.unclean_elections import elect_without_disks
 from kraftlog_simulator.faults import fault_plan
 from kraftlog_simulator.faults.fault_kinds import KINDS, cut_for
 from kraftlog_simulator.rng import Rng
@@ -125,6 +126,7 @@ DIRECTED_KINDS = {
     "controller-race": race_controllers,
     "isr-race": race_isr,
     "restart-race": race_restart,
+    "away-disks": elect_without_disks,
     "power-after-move": directory_moves.lose_power_after_move,
 }
 #: Kinds that do not change the rest of a plan: each is drawn from an rng of its own, of this name.

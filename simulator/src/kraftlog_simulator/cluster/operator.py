@@ -1,6 +1,6 @@
 """The operator: moves logs between directories, and requests unclean elections.
 
-The latter at the end of a run, where no replica may be elected.
+The latter where no replica may be elected: at the end of a run, or while disks are away.
 """
 
 from __future__ import annotations
