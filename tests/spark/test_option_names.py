@@ -91,6 +91,13 @@ VALUES_OF_SECURITY = {
 SELECTING = ("assign", "subscribePattern", "subscribe")
 
 
+#: Options that belong together.
+PARTNERS = {
+    "kafka.ssl.keystore.key": {"kafka.ssl.keystore.certificate.chain": "7"},
+    "kafka.ssl.keystore.certificate.chain": {"kafka.ssl.keystore.key": "7"},
+}
+
+
 def reading(options: dict[str, str]) -> Any:
     selects = any(name in options for name in ("assign", "subscribePattern", "subscribe"))
     selection = {} if selects else {"subscribe": "t"}
@@ -115,7 +122,8 @@ def effect(name: str, *, is_reading: bool) -> tuple[str, str]:
         with pytest.raises(ConfigError, match=f"option {name} can't be set: ") as raised:
             parse({name: value})
         return "refused", str(raised.value).partition(": ")[2]
-    parsed, ignored = parse(base | {name: value}), names.ignored([name])
+    given = base | PARTNERS.get(name, {}) | {name: value}
+    parsed, ignored = parse(given), names.ignored([name])
     assert (parsed == parse(base)) == (name in ignored), name
     return ("no effect", ignored[name]) if ignored else ("works", "")
 

@@ -242,8 +242,8 @@ def test_tls_takes_authorities_and_a_certificate_of_the_client(tmp_path: Path) -
         ("http://a", TOKEN | USER_INFO, "bearer.auth.token can't be combined with"),
         (
             "https://a",
-            {"schema.registry.ssl.truststore.location": "t.jks"},
-            "schema.registry.ssl.truststore.type=JKS is not supported",
+            {"schema.registry.ssl.truststore.type": "BCFKS"},
+            "schema.registry.ssl.truststore.type=BCFKS: expected PEM or PKCS12",
         ),
     ],
 )

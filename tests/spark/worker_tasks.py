@@ -74,6 +74,7 @@ def archive(address: str, topic: str, lake: str) -> str:
             "subscribe": topic,
             "archive.directory": lake,
             "archive.decoding": json.dumps(Decoding("raw").__dict__),
+            "archive.registrySecrets": "{}",
         }
     )
     (rows,) = reader.read(TaskRange(OffsetRange(topic, 0, 0, COUNT)))
