@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Admin, Client
-from kraftlog.client.security import security_of
+from kraftlog.client.security import TLS_KEYS, security_of
+from kraftlog.config.effective import TLS
 from kraftlog.errors import ConfigError
 from kraftlog.sasl.jaas import parse_jaas
 
@@ -135,3 +136,8 @@ def test_security_shows_no_password_and_reaches_other_processes() -> None:
 def test_clients_take_the_properties(kind: type[Client] | type[Admin]) -> None:
     with pytest.raises(ConfigError, match="Kerberos"):
         kind("127.0.0.1:1", security={"security.protocol": "SASL_SSL"})
+
+
+def test_clients_have_all_keys_of_tls_but_those_of_listeners() -> None:
+    of_listeners = {"ssl.client.auth", "ssl.engine.factory.class", "ssl.principal.mapping.rules"}
+    assert set(TLS_KEYS) == set(TLS) - of_listeners

@@ -75,10 +75,11 @@ def _bare_token(raw: Raw) -> list[Any]:
     return [raw.file.read(4), len(raw.metadata().brokers)]
 
 
-def _other_user_in_a_renewal(raw: Raw) -> list[Any]:
+def _authentication_without_a_handshake(raw: Raw) -> list[Any]:
     raw.handshake()
     raw.authenticate()
-    return [raw.authenticate().error_code, raw.authenticate().error_message]
+    response = raw.authenticate()
+    return [response.error_code, response.error_message]
 
 
 SCRIPTS: list[Callable[[Raw], list[Any]]] = [
@@ -86,7 +87,7 @@ SCRIPTS: list[Callable[[Raw], list[Any]]] = [
     _versions_first,
     _unknown_mechanism,
     _bare_token,
-    _other_user_in_a_renewal,
+    _authentication_without_a_handshake,
 ]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kraftlog.cli import main
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess
+from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,3 +105,13 @@ def sasl_node(
         yield node
     finally:
         node.kill_if_running()
+
+
+def metrics(node: NodeProcess) -> str:
+    """The text of a node's /metrics."""
+    from urllib.request import urlopen
+
+    port = node.output().partition("http on 127.0.0.1:")[2].partition("\n")[0]
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S) as response:
+        text: str = response.read().decode()
+    return text

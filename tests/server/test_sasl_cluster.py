@@ -12,7 +12,7 @@ from kraftlog.client.deadline import Deadline
 from kraftlog.client.scram import alter_scram, describe_scram
 from tests.certificates import Certificates
 from tests.server.node_process import NodeProcess
-from tests.server.sasl_node import login, write_properties
+from tests.server.sasl_node import login, metrics, write_properties
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
@@ -27,6 +27,13 @@ def produce(client: Client) -> None:
     with client.producer() as producer:
         for value in VALUES:
             producer.send("t", value)
+
+
+def logins(node: NodeProcess) -> float:
+    """Successful logins at a node since its start, on both listeners."""
+    name = "kafka_server_socket_server_metrics_successful_authentication_total{"
+    lines = [line for line in metrics(node).splitlines() if line.startswith(name)]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
 @pytest.mark.long
@@ -61,9 +68,11 @@ def test_a_cluster_of_sasl_listeners_fails_over(tmp_path: Path, has_tls: bool) -
         others = [node for number, node in enumerate(nodes, 1) if number != leader]
         servers = ",".join(node.address for node in others)
         carol = login_of("SCRAM-SHA-256", "first", "carol")
-        deadline = Deadline(3.0)
+        before, deadline = [logins(node) for node in others], Deadline(LIMIT_S)
         with Client(servers, timeout_s=LIMIT_S, security=carol) as client:
-            while not deadline.is_over:
+            produce(client)
+            while any(logins(node) < n + 6 for node, n in zip(others, before, strict=True)):
+                assert not deadline.is_over, "sessions end after 1.5 s: nodes log in again"
                 produce(client)
             assert all(each.leader != leader for each in client.describe_topic("t").partitions)
             with client.consume("t", start="beginning", until_end=True) as records:

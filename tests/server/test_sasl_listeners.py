@@ -26,6 +26,7 @@ from tests.server.sasl_node import (
     SECRETS,
     USER,
     login,
+    metrics,
     sasl_node,
 )
 from tests.server.sasl_raw import Raw
@@ -222,7 +223,7 @@ def test_sessions_end_unless_they_are_renewed(tmp_path: Path) -> None:
         with Client(node.address, timeout_s=LIMIT_S, security=login("SCRAM-SHA-256")) as client:
             client.create_topic("after", partitions=1)
         expired = "expired_connections_killed_count"
-        assert f'{expired}{{listener="CLIENTS",networkProcessor="0"}} 1' in _metrics(node)
+        assert f'{expired}{{listener="CLIENTS",networkProcessor="0"}} 1' in metrics(node)
 
 
 def test_no_password_is_written_anywhere(tmp_path: Path) -> None:
@@ -237,7 +238,7 @@ def test_no_password_is_written_anywhere(tmp_path: Path) -> None:
             Client(node.address, timeout_s=LIMIT_S, security=login(password="guess")) as client,
         ):
             client.describe_cluster()
-        page = _metrics(node)
+        page = metrics(node)
         assert 'failed_authentication_total{listener="CLIENTS",networkProcessor="0"} 1' in page
         node.stop()
         written = [repr(configs), page, node.output()]
@@ -249,12 +250,3 @@ def test_no_password_is_written_anywhere(tmp_path: Path) -> None:
     assert [
         secret for secret in (*SECRETS, "guess") if any(secret in each for each in written)
     ] == []
-
-
-def _metrics(node: NodeProcess) -> str:
-    from urllib.request import urlopen
-
-    port = node.output().partition("http on 127.0.0.1:")[2].partition("\n")[0]
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S) as response:
-        text: str = response.read().decode()
-    return text

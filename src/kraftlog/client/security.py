@@ -6,8 +6,9 @@ so that it reaches the workers of Spark, and it never shows a secret.
 
 from __future__ import annotations
 
+from kraftlog.config.endpoints import SECURITY_PROTOCOLS
 from kraftlog.errors import ConfigError
-from kraftlog.sasl.jaas import parse_jaas
+from kraftlog.sasl.jaas import LOGIN_MODULES, parse_jaas
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,13 +19,7 @@ if TYPE_CHECKING:
     from kraftlog.sasl.initiate import Exchange
 
 PLAINTEXT = "PLAINTEXT"
-_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
-_LOGIN_MODULES = {
-    "PlainLoginModule": (PLAIN,),
-    "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
-    "OAuthBearerLoginModule": (OAUTHBEARER,),
-}
 #: The properties that are used. Others of TLS and SASL are for Java.
 TLS_KEYS = (
     "ssl.truststore.type",
@@ -113,9 +108,9 @@ def security_of(properties: Mapping[str, str], *, prefix: str = "") -> Security 
     """
     given = {key: value.strip() for key, value in properties.items()}
     protocol = given.get("security.protocol") or PLAINTEXT
-    if protocol.upper() not in _PROTOCOLS:
+    if protocol.upper() not in SECURITY_PROTOCOLS:
         raise ConfigError(
-            f"{prefix}security.protocol={protocol}: expected one of {', '.join(_PROTOCOLS)}"
+            f"{prefix}security.protocol={protocol}: expected one of {', '.join(SECURITY_PROTOCOLS)}"
         )
     if protocol.upper() == PLAINTEXT:
         return None
@@ -133,16 +128,15 @@ def _login(properties: Mapping[str, str]) -> tuple[str, dict[str, str]]:
             "sasl.mechanism=GSSAPI (Kafka's default) needs Kerberos, which this client does not "
             "speak: use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
         )
-    mechanisms = [each for module in _LOGIN_MODULES.values() for each in module]
-    if mechanism not in mechanisms:
-        raise ConfigError(f"sasl.mechanism={mechanism}: expected one of {', '.join(mechanisms)}")
+    if mechanism not in LOGIN_MODULES:
+        raise ConfigError(f"sasl.mechanism={mechanism}: expected one of {', '.join(LOGIN_MODULES)}")
     text = properties.get("sasl.jaas.config")
     if not text:
         if mechanism == OAUTHBEARER:
             return mechanism, {}
         raise ConfigError(f"sasl.jaas.config must be set: it has the user of {mechanism}")
     module, options = parse_jaas(text)
-    if mechanism not in _LOGIN_MODULES.get(module, ()):
+    if module != LOGIN_MODULES[mechanism]:
         raise ConfigError(f"sasl.jaas.config: {module} is not the login module of {mechanism}")
     if mechanism != OAUTHBEARER:
         for name in ("username", "password"):

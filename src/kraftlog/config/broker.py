@@ -8,6 +8,7 @@ log.retention.ms, .minutes and .hours, are properties.
 from __future__ import annotations
 
 from kraftlog.config.endpoints import (
+    SECURITY_PROTOCOLS,
     WITH_SASL,
     WITH_TLS,
     Listener,
@@ -132,7 +133,7 @@ class BrokerConfig:
                 *self._controller_names(),
                 *[text.partition(":")[0].upper() for text in self["listeners"]],
             }
-            if not names & {"SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
+            if names.isdisjoint(SECURITY_PROTOCOLS[1:]):
                 protocols.update(dict.fromkeys(self._controller_names(), "PLAINTEXT"))
         return protocols
 

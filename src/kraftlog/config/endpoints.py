@@ -107,7 +107,9 @@ def parse_listener(text: str, key: str, protocols: dict[str, str]) -> Listener:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     if not (slashes and name and colon and _is_port(port)):
-        raise ConfigError(f"{key}: {text} is not of the form NAME://host:port, port up to 65535")
+        raise ConfigError(
+            f"{key}: {text} is not of the form NAME://host:port, port up to {MAX_PORT}"
+        )
     name = name.upper()
     if name not in protocols:
         raise ConfigError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kraftlog.config.endpoints import WITH_SASL
 from kraftlog.errors import ConfigError
 from kraftlog.sasl.accept import MECHANISMS, PLAIN
-from kraftlog.sasl.jaas import parse_jaas
+from kraftlog.sasl.jaas import LOGIN_MODULES, parse_jaas
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ INTER_BROKER = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER = "sasl.mechanism.controller.protocol"
 _ENABLED, _JAAS = "sasl.enabled.mechanisms", "sasl.jaas.config"
 _USER_PREFIX = "user_"
-_MODULES = {PLAIN: "PlainLoginModule"}
-_SCRAM_MODULE = "ScramLoginModule"
 _WHY_NOT = {
     "GSSAPI": "GSSAPI (Kafka's default) needs Kerberos, which kraftlog does not speak",
     "OAUTHBEARER": "kraftlog does not verify tokens of OAUTHBEARER yet",
@@ -145,7 +143,7 @@ def _login_module(config: BrokerConfig, listener: str, mechanism: str) -> dict[s
     if not text:
         raise ConfigError(f"{key} must be set: it has the users of {mechanism}")
     module, options = parse_jaas(text, key)
-    expected = _MODULES.get(mechanism, _SCRAM_MODULE)
+    expected = LOGIN_MODULES[mechanism]
     if module != expected:
         raise ConfigError(f"{key}: {module} is not the login module of {mechanism}: {expected}")
     return options

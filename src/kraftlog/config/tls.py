@@ -84,12 +84,6 @@ class TlsSettings:
         return bool(self.text("ssl.endpoint.identification.algorithm"))
 
     @property
-    def has_own_certificate(self) -> bool:
-        return self.is_given(f"{KEYSTORE}.location") or self.is_given(
-            f"{KEYSTORE}.certificate.chain"
-        )
-
-    @property
     def versions(self) -> list[str]:
         """The enabled versions of TLS; those whose suites are all excluded are not among them."""
         enabled = [version for version in VERSIONS if version in self.enabled_versions]

@@ -307,7 +307,7 @@ class Authenticator:
             now,
         )
         connection.mute()
-        refusal = Refusal(connection, pending, response)
+        refusal = DelayedRefusal(connection, pending, response)
         pending.waiter = refusal
         self._common.node.wait(refusal, now.monotonic_ms + self._listener.failure_delay_ms)
 
@@ -333,8 +333,8 @@ class SessionEnd:
             self._authenticator.session_ends()
 
 
-class Refusal:
-    """A refused login whose client still waits (`connection.failed.authentication.delay.ms`)."""
+class DelayedRefusal:
+    """The late response to a refused login (`connection.failed.authentication.delay.ms`)."""
 
     def __init__(self, connection: Any, pending: PendingResponse, response: Any) -> None:
         self._connection = connection

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kraftlog.config.endpoints import is_any_address
+from kraftlog.config.endpoints import WITH_SASL, is_any_address
 from kraftlog.effects import StopNode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.metadata.features import KRAFT_VERSION
@@ -65,7 +65,7 @@ def replica_manager(node: Node) -> ReplicaManager:
 
 def authentication(node: Node) -> Authentication | None:
     """What authenticates the clients of listeners with SASL; None if there is no such listener."""
-    if not any(each.protocol.startswith("SASL") for each in node.config.settings.listeners):
+    if not any(each.protocol in WITH_SASL for each in node.config.settings.listeners):
         return None
     from kraftlog.node.authentication import Authentication
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.errors import AuthenticationError, error_name
-from kraftlog.node.channels import PROBE_CHANNEL
-from kraftlog.replication.replica_fetchers import CHANNEL_PREFIX as REPLICATION
+from kraftlog.node.channels import PROBE_CHANNEL, goes_to_brokers
 from kraftlog.sasl import initiate
 from kraftlog.sasl.initiate import LOGIN_SHARE
 from kraftlog.sasl.scram import MAX_STORED_ITERATIONS
@@ -39,7 +38,7 @@ class PeerLogins:
         """The login on a new connection of a channel; None: none is needed."""
         if channel == PROBE_CHANNEL:  # it asks for ApiVersions alone
             return None
-        login = self._at_brokers if channel.startswith(REPLICATION) else self._at_controllers
+        login = self._at_brokers if goes_to_brokers(channel) else self._at_controllers
         return None if login is None else PeerLogin(login, self._new_nonce())
 
 

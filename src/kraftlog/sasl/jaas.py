@@ -8,6 +8,13 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: The login module of each mechanism, without its package.
+LOGIN_MODULES = {
+    "PLAIN": "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+}
 _FLAGS = frozenset(("required", "requisite", "sufficient", "optional"))
 _QUOTES = "\"'"
 

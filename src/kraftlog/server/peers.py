@@ -8,6 +8,7 @@ import os
 import select
 import socket
 
+from kraftlog.config.endpoints import MAX_PORT
 from kraftlog.effects import printable
 from kraftlog.runner.peers import MAX_PROBES, PeerChannel, PeerChannels
 from kraftlog.runner.receive_buffer import FrameLengthError
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_PROBES", "SocketPeers"]
 
-#: The highest port; ports come from settings and from other nodes, so they are checked.
-LAST_PORT = 65535
 #: The highest value of SO_RCVLOWAT: how many bytes must have arrived before epoll reports a socket.
 MAX_LOW_WATER_BYTES = 1 << 20
 #: If fewer bytes of a frame are missing, SO_RCVLOWAT is not worth a system call.
@@ -114,7 +113,7 @@ class SocketPeers(PeerChannels):
         """Connect to the address tried last, or else to those that the host name resolves to."""
         address = channel.address
         socket_address = channel.last_tried or numeric_address(*address)
-        if not 0 < address[1] <= LAST_PORT:
+        if not 0 < address[1] <= MAX_PORT:
             self._resolved(channel, [], now)
         elif socket_address is not None:
             self._try(channel, socket_address, now)
@@ -134,7 +133,7 @@ class SocketPeers(PeerChannels):
         """Connect to one of the addresses; without any, the peer is not proved to be down."""
         if not addresses:
             host, port = channel.address
-            is_valid_port = 0 < port <= LAST_PORT
+            is_valid_port = 0 < port <= MAX_PORT
             why = (
                 f"the host name {printable(host)} is unknown"
                 if is_valid_port
@@ -180,7 +179,7 @@ class SocketPeers(PeerChannels):
             self._handshake(channel, now)
 
     def _handshake(self, channel: SocketChannel, now: Now) -> None:
-        """Go on with a handshake; its time is that of the requests that wait for it."""
+        """Go on with a handshake; it ends in time like any opening (`SETUP_TIMEOUT_MS`)."""
         from kraftlog.tls.session import TlsError
 
         session = channel.session

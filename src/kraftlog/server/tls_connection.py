@@ -94,7 +94,7 @@ class TlsConnection(Connection):
             self.mark_dirty()
         if self.session.is_established:
             self.is_established = True
-            self.listener.succeeded(self)
+            self.listener.succeeded()
             self.has_early_data = self.session.has_input
 
     def _principal_of(self, certificate: bytes | None) -> str:

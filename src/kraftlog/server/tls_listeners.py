@@ -10,8 +10,7 @@ from kraftlog.config.layers import ConfigLayers
 from kraftlog.config.principals import principal_mapper
 from kraftlog.config.tls import check_tls, tls_settings
 from kraftlog.errors import ConfigError
-from kraftlog.node.channels import PROBE_CHANNEL
-from kraftlog.replication.replica_fetchers import CHANNEL_PREFIX as REPLICATION
+from kraftlog.node.channels import goes_to_brokers
 from kraftlog.server.operator_log import log_line
 from kraftlog.server.tls_connection import TlsConnection
 from kraftlog.tls.certificates import parse_certificate
@@ -123,7 +122,7 @@ class TlsListener(ReloadedSettings):
             raise TlsError(f"no rule of ssl.principal.mapping.rules matches {subject}")
         return principal
 
-    def succeeded(self, _: TlsConnection) -> None:
+    def succeeded(self) -> None:
         self.succeeded_count += 1
 
     def failed(self, connection: TlsConnection, why: str) -> None:
@@ -208,8 +207,7 @@ class TlsListeners:
 
     def client_of(self, channel: str) -> TlsClient | None:
         """TLS of a channel's connections; None without."""
-        is_to_brokers = channel == PROBE_CHANNEL or channel.startswith(REPLICATION)
-        return self._to_brokers if is_to_brokers else self._to_controllers
+        return self._to_brokers if goes_to_brokers(channel) else self._to_controllers
 
     def expired(self, now_ns: int, limit: int) -> Iterator[TlsConnection]:
         """Connections whose handshake is overdue."""

@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.messages.fetch import FetchPartition
-from kraftlog_simulator.cluster.fetch_session import FetchSession
+from kraftlog_simulator.cluster.fetch_session import FetchSessionHandler
 from kraftlog_simulator.violation import Violation
 
 TOPIC = b"t" * 16
@@ -30,15 +30,15 @@ def response(session_id: int, *indexes: int) -> Any:
     return SimpleNamespace(session_id=session_id, responses=[topic])
 
 
-def begun(offsets: dict[int, int]) -> FetchSession:
+def begun(offsets: dict[int, int]) -> FetchSessionHandler:
     """A session with the id 9 that has these partitions."""
-    session = FetchSession("a consumer", is_wanted=True)
+    session = FetchSessionHandler("a consumer", is_wanted=True)
     session.request(positions(offsets))
     session.responded(response(9, *offsets))
     return session
 
 
-def sent(session: FetchSession, offsets: dict[int, int]) -> tuple[Any, ...]:
+def sent(session: FetchSessionHandler, offsets: dict[int, int]) -> tuple[Any, ...]:
     """What a request has: id and epoch, the partitions, and those that are forgotten."""
     fields = session.request(positions(offsets))
     named = [each.partition for topic in fields["topics"] for each in topic.partitions]
@@ -71,7 +71,10 @@ def test_after_an_error_another_session_begins(code: int, session_id: int) -> No
 
 
 def test_without_a_session_every_fetch_is_full() -> None:
-    unwanted, not_granted = FetchSession(0, is_wanted=False), FetchSession(1, is_wanted=True)
+    unwanted, not_granted = (
+        FetchSessionHandler(0, is_wanted=False),
+        FetchSessionHandler(1, is_wanted=True),
+    )
     for session, epoch in ((unwanted, -1), (not_granted, 0)):
         for _ in range(2):
             assert sent(session, {0: 0, 1: 0}) == (0, epoch, [0, 1], [])
@@ -80,7 +83,7 @@ def test_without_a_session_every_fetch_is_full() -> None:
 
 @pytest.mark.parametrize("is_wanted", [True, False])
 def test_a_full_response_that_lacks_a_partition_is_a_violation(*, is_wanted: bool) -> None:
-    session = FetchSession("a consumer", is_wanted=is_wanted)
+    session = FetchSessionHandler("a consumer", is_wanted=is_wanted)
     session.request(positions({0: 0, 1: 0}))
     with pytest.raises(Violation, match="lacks"):
         session.responded(response(9 if is_wanted else 0, 0))

@@ -22,7 +22,7 @@ from kraftlog.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kraftlog_simulator.cluster.clients import RETRY_MS, Client
-from kraftlog_simulator.cluster.fetch_session import FetchSession
+from kraftlog_simulator.cluster.fetch_session import FetchSessionHandler
 from kraftlog_simulator.rng import Rng
 from kraftlog_simulator.violation import Violation
 
@@ -63,7 +63,7 @@ class Consumer(Client):
         self._preferred: dict[PartitionKey, tuple[int, int]] = {}
         #: Whether it wants fetch sessions, and the one with each broker.
         self._wants_sessions = Rng(world.seed, f"fetch sessions of {self.name}").below(2) == 1
-        self._sessions: dict[int, FetchSession] = {}
+        self._sessions: dict[int, FetchSessionHandler] = {}
 
     def deadline(self) -> int | None:
         now_ms = self.world.time
@@ -103,7 +103,7 @@ class Consumer(Client):
         }
         session = self._sessions.get(broker)
         if session is None:
-            session = FetchSession(self, is_wanted=self._wants_sessions)
+            session = FetchSessionHandler(self, is_wanted=self._wants_sessions)
             self._sessions[broker] = session
         request = FetchRequest(
             max_wait_ms=self._wait_ms,

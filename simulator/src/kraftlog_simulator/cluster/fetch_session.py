@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import FetchPartition
 
 
-class FetchSession:
+class FetchSessionHandler:
     """`session_id` and `epoch` are those of the next request.
 
     Without `is_wanted` every request is a full one outside any session.

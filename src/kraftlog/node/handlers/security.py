@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-#: The error of every token request on a listener without authentication.
+#: The error of every token request, on any listener: there are no tokens.
 NO_TOKENS = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-#: The principal of all clients of a PLAINTEXT listener.
+#: In the response instead of the client's own principal, as no token is created for it.
 PRINCIPAL_TYPE, PRINCIPAL_NAME = "User", "ANONYMOUS"
 #: Instead of a timestamp.
 NO_TIMESTAMP = -1
