@@ -38,6 +38,12 @@ def test_unsupported_access_control_is_refused(key: str, reason: str) -> None:
 MAP = "listener.security.protocol.map"
 
 
+def test_controllers_without_a_security_protocol_are_refused() -> None:
+    """A broker must not take metadata without TLS, because the map lacks the controllers."""
+    refused = refusal(f"{BROKER_ALONE}{MAP}=PLAINTEXT:PLAINTEXT,CONTROLER:SASL_SSL")
+    assert refused.startswith("controller.listener.names: CONTROLLER has no security protocol")
+
+
 #: A listener with SASL for clients, and the JAAS key of its users.
 SASL = (
     "listeners=PLAINTEXT://127.0.0.1:9092,IN://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093 ; "
@@ -129,3 +135,12 @@ def test_the_smallest_fetch_timeout_exceeds_the_wait_of_a_fetch() -> None:
     refuse_unsafe(config)
     raft = raft_config(config, 0)
     assert raft.fetch_timeout_ms == raft.fetch_max_wait_ms * 3 // 2 == 750
+
+
+def test_keys_of_listeners_that_do_not_exist_are_named() -> None:
+    """In keys their names are in lower case; others would have no effect, silently."""
+    wrong = ["listener.name.IN.ssl.client.auth", "listener.name.inn.ssl.client.auth"]
+    keys = " ; ".join([f"{key}=required" for key in (*wrong, "listener.name.in.ssl.client.auth")])
+    _, warnings = read_config(properties_of_case(f"{SASL}{keys}"), {})
+    named = [line.partition(":")[0] for line in warnings if "no listener has this name" in line]
+    assert named == wrong

@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftlog.errors import ProtocolError
-from kraftlog.node.authentication import LOG_INTERVAL_MS, Authentication
+from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.node.authentication import LOG_INTERVAL_MS, LOGIN_MS, MAX_RECEIVE, Authentication
 from kraftlog.node.pending_response import PendingResponse
-from kraftlog.types import ANONYMOUS
+from kraftlog.types import ANONYMOUS, METADATA_TOPIC
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kraftlog.wire.messages.metadata import MetadataRequest
 from kraftlog.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kraftlog.wire.messages.sasl_handshake import SaslHandshakeRequest
 from kraftlog_simulator.virtual_connection import VirtualConnection
+from tests.node.frame_client import FrameClient
 from tests.virtual_host import SETTINGS, VirtualHost
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def token(password: str) -> SaslAuthenticateRequest:
 
 def test_a_login_opens_the_gate_and_names_the_principal() -> None:
     client = Client(HOST)
-    assert client.connection.max_frame == 524_288
+    assert client.connection.max_frame == MAX_RECEIVE
     client.ask(ApiKey.SASL_HANDSHAKE, 1, PLAIN)
     assert client.connection.principal == ANONYMOUS
     client.ask(ApiKey.SASL_AUTHENTICATE, 2, token("wonder"))
@@ -162,3 +164,40 @@ def test_a_listener_without_sasl_refuses_a_login(version: int) -> None:
     client = Client(HOST)
     client.connection = connection
     assert client.ask(ApiKey.SASL_HANDSHAKE, version, PLAIN)[8:10] == b"\0\x22"
+
+
+def test_a_client_has_ten_seconds_to_log_in() -> None:
+    """Those who wait take memory from those who have logged in."""
+    host = make_host()
+    slow, fast = Client(host), Client(host)
+    for client in (slow, fast):
+        client.ask(ApiKey.SASL_HANDSHAKE, 1, PLAIN)
+    fast.ask(ApiKey.SASL_AUTHENTICATE, 2, token("wonder"))
+    host.pass_time(LOGIN_MS)
+    host.settle()
+    assert isinstance(slow.connection.failure, ConnectionAbortedError)
+    assert fast.connection.failure is None
+    assert host.log_lines[-1] == (
+        "closed the connection from 1.2.3.4:5: its client has not logged in within 10 s"
+    )
+    assert host.node.authentication is not None
+    assert host.node.authentication.counts["IN"].failed == 1
+
+
+@pytest.mark.parametrize("listener", ["", LOGIN])
+def test_the_metadata_log_is_not_served_where_it_may_have_secrets(listener: str) -> None:
+    """Q27: as with Kafka's brokers, the topic is unknown then."""
+    host = VirtualHost(settings=SETTINGS + listener)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        topics=[
+            FetchTopic(
+                topic=METADATA_TOPIC,
+                partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)],
+            )
+        ],
+    )
+    [topic] = FrameClient(host).ask(ApiKey.FETCH, 12, request).responses
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert topic.partitions[0].error_code == (unknown if listener else ErrorCode.NONE)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kraftlog.config.sasl import SaslLogin
 from kraftlog.effects import (
     ConnectionRefused,
     RequestFailed,
@@ -21,6 +22,7 @@ from kraftlog.effects import (
     VersionUnsupported,
 )
 from kraftlog.errors import ErrorCode
+from kraftlog.runner.peer_login import PeerLogins
 from kraftlog.runner.peers import ABORTED, CLOSED, NO_RESPONSE, REFUSED, SETUP_TIMEOUT_MS
 from kraftlog.server.peers import MAX_PROBES, SocketPeers
 from kraftlog.types import Now
@@ -478,3 +480,30 @@ def test_closing_peers_leaks_no_descriptor() -> None:
         peers.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
+
+
+@pytest.mark.parametrize("last", [-1, None])
+def test_a_peer_without_logins_is_asked_again_only_when_needed(
+    links: PeerLinks, last: int | None
+) -> None:
+    """It serves no SaslHandshake, or (None) closes the connection instead of the login."""
+    links.peers.logins = PeerLogins(None, SaslLogin("PLAIN", "me", "secret"), lambda: "nonce")
+    apis = [ApiVersion(api_key=ApiKey.SASL_HANDSHAKE, min_version=0, max_version=last or 1)]
+    links.send_vote()
+    opened = 0
+    while not links.reports and opened < 2 * MAX_PROBES:
+        while not select.select([links.listener], [], [], 0)[0]:
+            links.handle_events()
+        sock, _ = links.listener.accept()
+        opened += 1
+        with sock:
+            sock.settimeout(LIMIT_S)
+            while not select.select([sock], [], [], 0.05)[0]:
+                links.handle_events()
+            assert api_of(sock.recv(1 << 16)) == (ApiKey.API_VERSIONS, 3)
+            sock.sendall(api_versions_response_frame(0, apis))
+            links.handle_events()
+    while links.epoll.poll(0):
+        links.handle_events()
+    assert opened <= 1 + MAX_PROBES
+    assert isinstance(links.next_report(), RequestFailed)

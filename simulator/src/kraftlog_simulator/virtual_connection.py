@@ -24,7 +24,7 @@ class VirtualConnection:
         self.listener_name = name
         self.host = "127.0.0.1"
         self.request_templates: RequestTemplates | None = None
-        self.failure: UnansweredError | None = None
+        self.failure: UnansweredError | OSError | None = None
         #: How many requests in progress keep the next one from starting.
         self.mutes = 0
         #: The frames of the requests that wait meanwhile.
@@ -41,8 +41,8 @@ class VirtualConnection:
             if not isinstance(piece, bytes):
                 piece.pin()
 
-    def fail(self, error: InternalError | ProtocolError | UnansweredError) -> None:
-        if not isinstance(error, UnansweredError):
+    def fail(self, error: InternalError | ProtocolError | UnansweredError | OSError) -> None:
+        if not isinstance(error, (UnansweredError, OSError)):
             raise error
         self.failure = error
 

@@ -214,7 +214,9 @@ _BROKER = {
     ),
     "sasl.mechanism.controller.protocol": "Mechanism by which nodes log in at controllers: PLAIN.",
     "sasl.mechanism.inter.broker.protocol": "Mechanism by which brokers log in at each other.",
-    "sasl.server.max.receive.size": "Largest request of a client that has not logged in.",
+    "sasl.server.max.receive.size": (
+        "Largest request of a client that has not logged in; more than 65536 counts as that."
+    ),
     "security.inter.broker.protocol": (
         "Security protocol of the listener between brokers; also names that listener."
     ),

@@ -6,7 +6,7 @@ from kraftlog.config.aliases import alias_warnings, replace_aliases
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.combinations import check_combinations
 from kraftlog.config.effective import DOCUMENTED, OWN, name_with_effect
-from kraftlog.config.keys import BROKER, BROKER_KEYS, find_broker_key
+from kraftlog.config.keys import BROKER, BROKER_KEYS, LISTENER_PREFIX, find_broker_key
 from kraftlog.config.properties import parse
 from kraftlog.config.values import parse_value
 from kraftlog.value import TYPE_CHECKING
@@ -49,7 +49,21 @@ def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, 
     for name in ("process.roles", "node.id", "controller.listener.names"):
         config[name]  # raises if it is missing
     check_combinations(config)
-    return config, [*alias_warnings({**given, **overrides}), *warnings(texts)]
+    return config, [
+        *alias_warnings({**given, **overrides}),
+        *warnings(texts),
+        *_unknown_listener_warnings(texts, config),
+    ]
+
+
+def _unknown_listener_warnings(texts: Mapping[str, str], config: BrokerConfig) -> list[str]:
+    """Keys of listeners that do not exist: a misspelt one may have asked for protection."""
+    prefixes = tuple([f"{LISTENER_PREFIX}{name.lower()}." for name in config.protocols])
+    return [
+        f"{name}: no effect, as no listener has this name in lower case"
+        for name in texts
+        if name.startswith(LISTENER_PREFIX) and not name.startswith(prefixes)
+    ]
 
 
 def warnings(texts: Mapping[str, str]) -> list[str]:

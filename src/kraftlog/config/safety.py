@@ -54,6 +54,12 @@ def refuse_unsupported_security(config: BrokerConfig) -> None:
     for name, consequence in GUARDS.items():
         if config[name]:
             raise ConfigError(f"{name}={config[name]}: {consequence}; remove the key")
+    for name in config.controller_listener_names:
+        if name.upper() not in config.protocols:
+            raise ConfigError(
+                f"controller.listener.names: {name} has no security protocol; add {name}:PLAINTEXT "
+                "(or the one of the controllers) to listener.security.protocol.map"
+            )
     if config.uses_sasl:
         from kraftlog.config.sasl import check_sasl
 

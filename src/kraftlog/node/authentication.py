@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 #: Refused logins are logged at most this often.
 LOG_INTERVAL_MS = 1000
+#: A client has this long to log in, and its requests are no larger before, whatever the settings
+#: allow: PLAIN and SCRAM need less, and what waits here takes memory from those who have logged in.
+LOGIN_MS, MAX_RECEIVE = 10_000, 64 << 10
 #: Why a connection is closed that asks for something else first.
 NOT_LOGGED_IN = "its client has not logged in"
 
@@ -113,13 +116,16 @@ class Authenticator:
         self._is_renewal = False
         self._session: SessionEnd | None = None
         self._max_frame: int = connection.max_frame
-        self._shut(listener.max_receive_size)
+        self._max_receive = min(listener.max_receive_size, MAX_RECEIVE)
+        self._shut()
+        node = common.node
+        node.wait(LoginDeadline(self, connection), node.now.monotonic_ms + LOGIN_MS)
 
-    def _shut(self, max_frame: int) -> None:
+    def _shut(self) -> None:
         """Serve nothing but a login from now on."""
         connection = self._connection
         connection.authenticator = connection.gate = self
-        connection.max_frame = max_frame
+        connection.max_frame = self._max_receive
         connection.request_templates = None
 
     def frame(self, pending: PendingResponse, buffer: Buffer, pos: int, end: int, now: Now) -> None:
@@ -183,7 +189,7 @@ class Authenticator:
     ) -> None:
         """Serve a request of a renewal; nothing else is served before it is complete."""
         if self._connection.gate is None:
-            self._shut(self._listener.max_receive_size)
+            self._shut()
         self.serve(pending, request, now)
 
     @property
@@ -279,7 +285,18 @@ class Authenticator:
         return self._listener.max_reauth_ms[self._mechanism]
 
     def session_ends(self) -> None:
-        self._shut(self._listener.max_receive_size)
+        self._shut()
+
+    @property
+    def has_logged_in(self) -> bool:
+        return self._is_renewal
+
+    def login_is_overdue(self, now: Now) -> None:
+        """Close the connection of a client that takes too long."""
+        self._counts.failed += 1
+        why = f"its client has not logged in within {LOGIN_MS // 1000} s"
+        self._common.log(f"closed the connection from {self._connection.peer}: {why}", now)
+        self._connection.fail(ConnectionAbortedError(why))
 
     def _end(self, pending: PendingResponse, now: Now) -> None:
         """Close a connection that goes on after the end of its session."""
@@ -310,6 +327,24 @@ class Authenticator:
         refusal = DelayedRefusal(connection, pending, response)
         pending.waiter = refusal
         self._common.node.wait(refusal, now.monotonic_ms + self._listener.failure_delay_ms)
+
+
+class LoginDeadline:
+    """The end of the time that a client has for its login."""
+
+    pending = None
+
+    def __init__(self, authenticator: Authenticator, connection: Any) -> None:
+        self._authenticator = authenticator
+        self._connection = connection
+
+    @property
+    def done(self) -> bool:
+        return self._authenticator.has_logged_in or self._connection.closed
+
+    def expire(self, now: Now) -> None:
+        if not self.done:
+            self._authenticator.login_is_overdue(now)
 
 
 class SessionEnd:

@@ -320,7 +320,6 @@ class PeerChannels:
             return False
         if response.error_code or not response.api_keys:
             return False
-        channel.probes = 0
         channel.offered_versions = {
             api.api_key: (api.min_version, api.max_version) for api in response.api_keys
         }
@@ -335,6 +334,9 @@ class PeerChannels:
         assert channel.login is not None
         key = channel.login.api_key
         version = min(APIS[key].last, channel.offered_versions.get(key, (0, 1))[1])
+        if version < APIS[key].first:
+            self.lost(channel, now, probe=False, why=f"{LOGIN_REFUSED}it does not serve any")
+            return
         self._put(channel, key, version, API_VERSIONS_CORRELATION, request)
         channel.login_version = version
         self._flush(channel, now)
@@ -368,7 +370,7 @@ class PeerChannels:
 
     def _send_waiting(self, channel: PeerChannel, now: Now) -> None:
         """Send the requests that have waited until the peer serves them."""
-        channel.setup_due_ms = NEVER_MS
+        channel.setup_due_ms, channel.probes = NEVER_MS, 0
         channel.supported_versions = channel.offered_versions
         for waiting, (effect, _) in list(channel.in_flight.items()):
             self._send_in_supported_version(channel, waiting, effect, now)

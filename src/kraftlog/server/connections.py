@@ -249,7 +249,7 @@ class Connection:
         self.mutes -= 1
         self.mark_dirty()
 
-    def fail(self, error: InternalError | ProtocolError | UnansweredError) -> None:
+    def fail(self, error: InternalError | ProtocolError | UnansweredError | OSError) -> None:
         """Close this connection, because a request is invalid or cannot be answered."""
         self.failure = error
         self.mark_dirty()
@@ -339,7 +339,7 @@ class Connection:
             after = pos + 4 + size
             if after > end:
                 break
-            templates = self.request_templates
+            templates = self.request_templates if self.gate is None else None
             if templates is not None and templates.serve(buffer, view, pos + 4, after, now):
                 pos = after
                 requests_left -= 1
@@ -432,7 +432,7 @@ class Connection:
             after_large, self.large = self.large_filled - size, None
             arena.give_back(buffer)
             self.memory.served(self)
-            templates = self.request_templates
+            templates = self.request_templates if self.gate is None else None
             if templates is None or not templates.serve(buffer, memoryview(buffer), 0, size, now):
                 pending = PendingResponse(self)
                 pending.size = size
@@ -604,7 +604,7 @@ class Connection:
         if self.memory.exempt is self:
             self.memory.end_exemption()
         self.rest, self.large, self.holds_frames = bytearray(), None, False
-        self.request_templates = None  # breaks a reference cycle
+        self.request_templates = self.gate = self.authenticator = None  # breaks reference cycles
         self.sock.close()
 
 

@@ -56,6 +56,8 @@ ACCEPTED_AT_ONCE = 32
 #: Interval of connection maintenance, and how many connections it may close.
 MAINTENANCE_MS = 1000
 CLOSED_AT_ONCE = 64
+#: How soon more of them are closed, if there are.
+CLOSE_MORE_MS = 10
 #: Sockets served per turn: if a thousand group members send at once, each would have to wait for
 #: the responses of all. epoll reports the others in the next turn.
 READY_PER_TURN = 256
@@ -566,8 +568,11 @@ class Server:
         for connection in self.limits.idle(self.turns.began_ns, CLOSED_AT_ONCE):
             self._drop(connection)
         if self.tls is not None:
-            for connection in self.tls.expired(self.turns.began_ns, CLOSED_AT_ONCE):
+            overdue = list(self.tls.expired(self.turns.began_ns, CLOSED_AT_ONCE))
+            for connection in overdue:
                 self._drop(connection)
+            if len(overdue) >= CLOSED_AT_ONCE:  # more than once a second, or they pile up
+                self._maintenance_due_ms = now.monotonic_ms + CLOSE_MORE_MS
             self.tls.reload(self.node.config_layers(), now)
         if self.memory.waiting:
             self._make_room()

@@ -35,6 +35,8 @@ HANDSHAKE_READ_BYTES = 16 << 10
 READ_BYTES = 256 << 10
 #: Why a request has failed whose connection ended in its handshake.
 TLS_CLOSED = "the connection was closed in the TLS handshake"
+#: The most bytes that wait for a peer which only has OpenSSL respond, and does not read.
+MAX_UNSENT_ANSWERS = 1 << 20
 #: Results of `connect_ex` that are no failure.
 _CONNECTING = {0, errno.EAGAIN, errno.EINPROGRESS}
 
@@ -272,6 +274,12 @@ class SocketPeers(PeerChannels):
         except TlsError as error:
             self.lost(channel, now, probe=False, why=f"TLS: {error}")
             return
+        if answer := session.unsent():  # OpenSSL's own, such as to an update of keys
+            channel.encrypted += answer
+            if len(channel.encrypted) > MAX_UNSENT_ANSWERS:
+                self.lost(channel, now, probe=False, why="TLS: it reads nothing")
+                return
+            self._flush(channel, now)
         if count:
             self.receive(channel, room[:count], now)
         if (has_ended or session.is_closed) and channel.session is session:

@@ -59,6 +59,10 @@ class TlsConnection(Connection):
                 return
         super().receive(arena, node, now)
 
+    def close(self) -> None:
+        super().close()
+        self.session = None  # its listener may know this connection for some seconds more
+
     # The handshake -------------------------------------------------------------------------------
 
     def _handshake(self) -> None:
@@ -119,6 +123,10 @@ class TlsConnection(Connection):
             decrypted = self.session.decrypt(_received[:count], views)
         except TlsError as error:
             raise ConnectionResetError(f"TLS: {error}") from None
+        if answer := self.session.unsent():
+            # OpenSSL's own, such as to an update of keys: a client that does not read is paused.
+            self._put_first(answer)
+            self.mark_dirty()
         if not decrypted:
             if self.session.is_closed:
                 raise ConnectionResetError("closed by the peer")

@@ -9,6 +9,7 @@ from kraftlog.config.endpoints import WITH_TLS
 from kraftlog.config.layers import ConfigLayers
 from kraftlog.config.principals import principal_mapper
 from kraftlog.config.tls import check_tls, tls_settings
+from kraftlog.effects import printable
 from kraftlog.errors import ConfigError
 from kraftlog.node.channels import goes_to_brokers
 from kraftlog.server.operator_log import log_line
@@ -119,7 +120,7 @@ class TlsListener(ReloadedSettings):
             raise TlsError(str(error)) from None
         principal = self._map(subject)
         if principal is None:
-            raise TlsError(f"no rule of ssl.principal.mapping.rules matches {subject}")
+            raise TlsError(f"no rule of ssl.principal.mapping.rules matches {printable(subject)}")
         return principal
 
     def succeeded(self) -> None:
@@ -160,7 +161,7 @@ class TlsListener(ReloadedSettings):
         self._report_ms = now.monotonic_ms + REPORT_EVERY_MS
         verb = "expires" if left_s > 0 else "expired"
         log_line(
-            f"the certificate of {self.name} ({self.certificate.subject}) {verb} on "
+            f"the certificate of {self.name} ({printable(self.certificate.subject)}) {verb} on "
             f"{utc(self.certificate.not_after_s)}"
         )
 

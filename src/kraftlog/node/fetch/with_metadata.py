@@ -13,6 +13,7 @@ from kraftlog.node.fetch.reading import Reading
 from kraftlog.node.fetch_sessions import FINAL_EPOCH, NO_SESSION
 from kraftlog.node.handlers.metadata_topic import (
     consumer_response,
+    has_secrets,
     is_metadata_topic,
     records_response,
 )
@@ -38,6 +39,8 @@ def try_serve(node: ServingNode, pending: PendingResponse, request: FetchRequest
         return False
     topics = [it for it in request.topics if is_metadata_topic(it.topic, it.topic_id)]
     if len(topics) != 1 or [it.partition for it in topics[0].partitions] != [0]:
+        return False
+    if has_secrets(node):
         return False
     if request.session_id != NO_SESSION:
         # The consumer begins again with a full fetch, without a session from then on.

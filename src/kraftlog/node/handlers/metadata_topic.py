@@ -109,7 +109,7 @@ def try_serve(node: ServingNode, pending: PendingResponse, request: FetchRequest
     if pending.connection.serves & CONTROLLER and _is_for_metadata(request):
         fetch_metadata(node, pending, request, now)
         return True
-    if _is_consumer_fetch_of_metadata(pending, request):
+    if _is_consumer_fetch_of_metadata(pending, request) and not has_secrets(node):
         MetadataFetch(node, pending, request).respond_or_wait(now)
         return True
     return False
@@ -128,7 +128,18 @@ def _is_consumer_fetch_of_metadata(pending: PendingResponse, request: FetchReque
     topic = request.topics[0]
     is_alone = len(topic.partitions) == 1 and topic.partitions[0].partition == 0
     replica = max(request.replica_id, request.replica_state.replica_id)
-    return is_alone and replica < 0 and is_metadata_topic(topic.topic, topic.topic_id)
+    is_consumer_fetch = is_alone and replica < 0
+    return is_consumer_fetch and is_metadata_topic(topic.topic, topic.topic_id)
+
+
+def has_secrets(node: ServingNode) -> bool:
+    """Whether the metadata log may have credentials or keys: then brokers do not serve it.
+
+    From the stored keys of SCRAM passwords can be guessed, and there is no authorizer yet to say
+    who may read them.
+    """
+    settings = node.config.settings
+    return settings.uses_tls or settings.uses_sasl or bool(node.image.scram)
 
 
 def records_response(node: ServingNode, offset: int) -> FetchResult:
