@@ -45,11 +45,10 @@ def produce_all(address: str, values: Sequence[bytes], **settings: Any) -> None:
     assert failures == []
 
 
-def consume(address: str, count: int) -> list[bytes]:
+def consume(address: str, count: int, **settings: Any) -> list[bytes]:
     """Consume the first `count` values; their offsets must have no gap."""
-    consumer = Consumer(
-        {"bootstrap.servers": address, "group.id": "none", "enable.auto.commit": False}
-    )
+    unnamed = {"group.id": "none", "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": address, **unnamed, **settings})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     values: list[bytes] = []
     try:

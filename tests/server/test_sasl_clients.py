@@ -12,7 +12,7 @@ import kafka
 import pytest
 
 from kraftlog import Client
-from tests.server.clients import TOPIC, WITHOUT_GROUP, produce_all
+from tests.server.clients import TOPIC, WITHOUT_GROUP, consume, produce_all
 from tests.server.node_process import NodeProcess
 from tests.server.sasl_node import MECHANISMS, PASSWORD, USER, login, sasl_node
 from tests.time_limit import LIMIT_S
@@ -55,15 +55,7 @@ def librdkafka_login(mechanism: str, password: str = PASSWORD) -> dict[str, str]
 def test_librdkafka_logs_in(node: NodeProcess, mechanism: str) -> None:
     settings = librdkafka_login(mechanism)
     produce_all(node.address, VALUES, **settings)
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": node.address, "group.id": mechanism, **settings}
-    )
-    try:
-        consumer.assign([confluent_kafka.TopicPartition(TOPIC, 0, 0)])
-        messages = consumer.consume(len(VALUES), LIMIT_S)
-    finally:
-        consumer.close()
-    assert [each.value() for each in messages] == VALUES
+    assert consume(node.address, len(VALUES), **settings) == VALUES
 
 
 def test_librdkafka_reports_a_refused_login(node: NodeProcess) -> None:

@@ -6,13 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import aiokafka
-import confluent_kafka
 import pytest
 
 from kraftlog import Client
 from kraftlog.errors import AuthenticationError, ClientError
 from tests.certificates import Certificates
-from tests.server.clients import TOPIC, produce_all
+from tests.server.clients import TOPIC, consume, produce_all
 from tests.server.node_process import NodeProcess
 from tests.server.sasl_node import MECHANISMS, PASSWORD, USER, login, sasl_node
 from tests.time_limit import LIMIT_S
@@ -61,15 +60,7 @@ def test_librdkafka_and_our_client_log_in(
         "sasl.password": PASSWORD,
     }
     produce_all(node.address, VALUES, **settings)
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": node.address, "group.id": mechanism, **settings}
-    )
-    try:
-        consumer.assign([confluent_kafka.TopicPartition(TOPIC, 0, 0)])
-        messages = consumer.consume(len(VALUES), LIMIT_S)
-    finally:
-        consumer.close()
-    assert [each.value() for each in messages] == VALUES
+    assert consume(node.address, len(VALUES), **settings) == VALUES
     security = of(certificates, mechanism)
     with (
         Client(node.address, timeout_s=LIMIT_S, security=security) as client,
