@@ -1,4 +1,4 @@
-"""Certificates for tests of TLS, made anew for each run."""
+"""Certificates for tests of TLS, made for each run."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ NAMES = {
     KAFKA_WITH_ZOOKEEPER: "Kafka, ZooKeeper",
 }
 #: The quorums that the goals are about.
-RIVALS = (ETCD, ZOOKEEPER)
+OTHERS = (ETCD, ZOOKEEPER)
 GOAL = Goal("the better of etcd and ZooKeeper", lambda _: 1, is_relative=True)
 ROWS = (
     Row("p50", "a change at a time: latency to commit, p50", "ms", GOAL),
@@ -66,11 +66,11 @@ def table(result: Result) -> Iterator[str]:
 
 
 def reached(row: Row, medians: Mapping[str, float]) -> str:
-    """Whether kraftlog is at least as good as the better of its rivals."""
-    rivals = [medians[peer] for peer in RIVALS if peer in medians]
-    if KRAFTLOG not in medians or not rivals:
+    """Whether kraftlog is at least as good as the best of the others."""
+    others = [medians[peer] for peer in OTHERS if peer in medians]
+    if KRAFTLOG not in medians or not others:
         return ""
-    best = max(rivals) if row.more_is_better else min(rivals)
+    best = max(others) if row.more_is_better else min(others)
     return verdict(row, best, row.times_better(best, medians[KRAFTLOG]))
 
 

@@ -144,7 +144,7 @@ def test_the_error_is_the_last_line_of_the_output(tmp_path: Path) -> None:
     assert night.run([sys.executable, "-c", "print('a')"], log, LIMIT_S) == ""
 
 
-def test_a_night_that_is_told_to_stop_leaves_no_process(tmp_path: Path) -> None:
+def test_a_night_that_is_terminated_leaves_no_process(tmp_path: Path) -> None:
     """SIGTERM ends the benchmark, and the processes that it has started itself."""
     grandchild = f"{sys.executable} -c 'import time; print(1, flush=True); time.sleep(99)'"
     code = (

@@ -196,7 +196,7 @@ def test_an_unknown_codec_is_named() -> None:
 
 
 def test_sizes_beyond_a_message_are_refused() -> None:
-    """A checksum protects from accidents, not from whoever computed it."""
+    """A checksum protects from accidents, not from a sender that computes it."""
     for at, size in ((26, -2), (26, 99), (30, -2), (30, 99), (30, 3)):  # key's and value's
         body = bytearray(message(1, b"value"))
         struct.pack_into(">i", body, at, size)

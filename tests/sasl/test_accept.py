@@ -124,7 +124,7 @@ def test_an_authorization_id_may_only_be_the_user() -> None:
     assert "different from username" in (refused.value.answer or "")
 
 
-def test_an_unknown_user_cannot_be_told_from_a_wrong_password() -> None:
+def test_an_unknown_user_and_a_wrong_password_look_alike() -> None:
     """The same messages, with a salt that is each time the same."""
     first = CLIENT_FIRST.replace(b"user", b"nobody")
     answers = [scram().send(first) for _ in range(2)]

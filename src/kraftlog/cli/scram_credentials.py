@@ -7,28 +7,17 @@ from kraftlog.sasl.scram import (
     MAX_STORED_ITERATIONS,
     MIN_ITERATIONS,
     NUMBERS,
+    SALT_BYTES,
+    SaltedPassword,
     keys_of,
     salted_password,
 )
-from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.wire.messages.metadata_records import UserScramCredentialRecord
 
 _KEYS = ("name", "password", "salt", "saltedpassword", "iterations")
-SALT_BYTES = 26
-
-
-class SaltedPassword(Value):
-    """What a tool sends instead of a password."""
-
-    mechanism: str
-    salt: bytes
-    iterations: int
-    salted: bytes
-
-    def __repr__(self) -> str:
-        return f"SaltedPassword({self.mechanism})"
 
 
 def scram_record(text: str) -> UserScramCredentialRecord:

@@ -10,17 +10,9 @@ from kraftlog.wire.messages import describe_user_scram_credentials as describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Protocol
 
     from kraftlog.client.client import Client
-
-    class SaltedPassword(Protocol):
-        """What the broker makes its keys of: not the password."""
-
-        mechanism: str
-        salt: bytes
-        iterations: int
-        salted: bytes
+    from kraftlog.sasl.scram import SaltedPassword
 
 
 def describe_scram(client: Client, users: Sequence[str] | None) -> dict[str, dict[str, int]]:

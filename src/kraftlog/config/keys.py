@@ -155,6 +155,11 @@ def find_broker_key(name: str) -> Key | None:
     return key if key is None or base == name else key.replace(name=name)
 
 
+def listener_prefix(listener: str) -> str:
+    """What precedes a key that counts for one listener alone."""
+    return f"{LISTENER_PREFIX}{listener.lower()}."
+
+
 def base_name(name: str) -> str:
     """The plain key of a listener override `listener.name.<listener>.[<mechanism>.]<key>`."""
     if name.startswith(LISTENER_PREFIX):

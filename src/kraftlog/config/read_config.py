@@ -6,7 +6,13 @@ from kraftlog.config.aliases import alias_warnings, replace_aliases
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.combinations import check_combinations
 from kraftlog.config.effective import DOCUMENTED, OWN, name_with_effect
-from kraftlog.config.keys import BROKER, BROKER_KEYS, LISTENER_PREFIX, find_broker_key
+from kraftlog.config.keys import (
+    BROKER,
+    BROKER_KEYS,
+    LISTENER_PREFIX,
+    find_broker_key,
+    listener_prefix,
+)
 from kraftlog.config.properties import parse
 from kraftlog.config.values import parse_value
 from kraftlog.value import TYPE_CHECKING
@@ -58,7 +64,7 @@ def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, 
 
 def _unknown_listener_warnings(texts: Mapping[str, str], config: BrokerConfig) -> list[str]:
     """Keys of listeners that do not exist: a misspelt one may have asked for protection."""
-    prefixes = tuple([f"{LISTENER_PREFIX}{name.lower()}." for name in config.protocols])
+    prefixes = tuple(map(listener_prefix, config.protocols))
     return [
         f"{name}: no effect, as no listener has this name in lower case"
         for name in texts

@@ -7,6 +7,7 @@ A key of a listener precedes the general one, and one of a mechanism on a listen
 from __future__ import annotations
 
 from kraftlog.config.endpoints import WITH_SASL
+from kraftlog.config.keys import listener_prefix
 from kraftlog.errors import ConfigError
 from kraftlog.sasl.accept import MECHANISMS, PLAIN
 from kraftlog.sasl.jaas import LOGIN_MODULES, parse_jaas
@@ -95,7 +96,7 @@ def login_between_brokers(config: BrokerConfig) -> SaslLogin | None:
 def login_at_controllers(config: BrokerConfig) -> SaslLogin | None:
     """How this node logs in on the controllers' listener; None without SASL."""
     name = config.controller_listener_names[0].upper()
-    if config.protocols.get(name, "PLAINTEXT") not in WITH_SASL:
+    if config.protocols.get(name) not in WITH_SASL:
         return None
     if config[CONTROLLER] != PLAIN and config[CONTROLLER] in MECHANISMS:
         raise ConfigError(
@@ -151,7 +152,7 @@ def _login_module(config: BrokerConfig, listener: str, mechanism: str) -> dict[s
 
 def _jaas_key(listener: str, mechanism: str) -> str:
     # The general key is for clients: Kafka's brokers ignore it, too.
-    return f"listener.name.{listener.lower()}.{mechanism.lower()}.{_JAAS}"
+    return f"{listener_prefix(listener)}{mechanism.lower()}.{_JAAS}"
 
 
 def _value(config: BrokerConfig, key: str, listener: str, mechanism: str = "") -> Any:
@@ -160,7 +161,7 @@ def _value(config: BrokerConfig, key: str, listener: str, mechanism: str = "") -
 
 def _key(config: BrokerConfig, key: str, listener: str, mechanism: str = "") -> str:
     """The most specific of the keys that is set, or the general one."""
-    of_listener = f"listener.name.{listener.lower()}."
+    of_listener = listener_prefix(listener)
     for name in (f"{of_listener}{mechanism.lower()}.{key}", f"{of_listener}{key}"):
         if config.is_given(name):
             return name

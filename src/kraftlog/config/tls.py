@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.config.effective import TLS
-from kraftlog.config.keys import LISTENER_PREFIX, find_broker_key
+from kraftlog.config.keys import LISTENER_PREFIX, find_broker_key, listener_prefix
 from kraftlog.config.layers import DEFAULT_CONFIG
 from kraftlog.config.values import parse_value
 from kraftlog.errors import ConfigError
@@ -111,7 +111,7 @@ def tls_settings(layers: ConfigLayers, listener: str, *, is_sasl: bool = False) 
     """The settings of a listener; those with its prefix take precedence, whatever sets them."""
     given = {}
     for key in TLS_KEYS:
-        for name in (f"{LISTENER_PREFIX}{listener.lower()}.{key}", key):
+        for name in (f"{listener_prefix(listener)}{key}", key):
             value = next(iter(layers.values_of([name])), None)
             if value is not None and value.source != DEFAULT_CONFIG and value.value is not None:
                 given[key] = Given(name, value.value)

@@ -1,6 +1,6 @@
 """How far requests of others may raise this replica's epoch (Q2).
 
-Epochs end at 2^31-1, and whoever reaches the listener of a controller may name any epoch in a Vote.
+Epochs end at 2^31-1, and any client that reaches a controller may name any epoch in a Vote.
 So requests raise the epoch no faster than elections do. What is refused is not lost: a replica that
 was away learns the epoch from the responses to its own requests, which are not limited, because it
 sends them to the controllers that it knows. Its allowance grows as long as it runs, and so catches

@@ -2,10 +2,9 @@
 
 A channel to a peer is one connection, opened for the first request. It begins with ApiVersions,
 and with a login if the peer's listener has SASL; other requests wait for these responses and use
-the newest version that both sides support. A request
-that times out closes the connection, so its response cannot arrive later. A closed connection is
-reopened once, immediately: if that is refused, the peer's process is dead; if it is neither refused
-nor ready in time, it is given up.
+the newest version that both sides support. A request that times out closes the connection, so its
+response cannot arrive later. A closed connection is reopened once, immediately: if that is refused,
+the peer's process is dead; if it is neither refused nor ready in time, it is given up.
 
 The host transports the bytes: sockets in the server, a virtual network in the simulator.
 """
@@ -149,11 +148,9 @@ class PeerChannels:
     def deadline(self) -> int | None:
         """The earliest time at which a request, or the opening of a connection, may time out."""
         channels = self._channels.values()
-        due_ms = min([channel.due_ms for channel in channels if channel.in_flight], default=None)
-        setup_due_ms = min([channel.setup_due_ms for channel in channels], default=NEVER_MS)
-        if due_ms is None:
-            return None if setup_due_ms == NEVER_MS else setup_due_ms
-        return min(due_ms, setup_due_ms)
+        due_ms = [channel.due_ms for channel in channels if channel.in_flight]
+        due_ms += [it.setup_due_ms for it in channels if it.setup_due_ms != NEVER_MS]
+        return min(due_ms, default=None)
 
     def flush(self, now: Now) -> int:
         """Send the requests of a turn, at its end.

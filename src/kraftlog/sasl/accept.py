@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 PLAIN = "PLAIN"
 #: The mechanisms of a broker.
 MECHANISMS = (PLAIN, *rules.NUMBERS)
-#: The salt of most users: that of `kraftlog configs`, and about that of Kafka's tools.
-SALT_BYTES = 26
 _OTHER_USER = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
@@ -150,4 +148,6 @@ def _no_credential(mechanism: str, secret: bytes, user: str) -> ScramKeys:
     """Keys that no password has, each time the same: a client cannot tell them from a user's."""
     size = rules.digest_size(mechanism)
     made_up = rules.keyed("SCRAM-SHA-512", secret, f"{mechanism} {user}".encode())
-    return ScramKeys(made_up[:SALT_BYTES], rules.MIN_ITERATIONS, made_up[:size], made_up[:size])
+    return ScramKeys(
+        made_up[: rules.SALT_BYTES], rules.MIN_ITERATIONS, made_up[:size], made_up[:size]
+    )

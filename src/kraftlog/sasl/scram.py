@@ -31,6 +31,22 @@ HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MIN_ITERATIONS, MAX_STORED_ITERATIONS = 4096, 16384
 
 
+#: The bytes of a new salt; Kafka's tools make about as many.
+SALT_BYTES = 26
+
+
+class SaltedPassword(Value):
+    """What a tool sends instead of a password: a broker makes its keys of it."""
+
+    mechanism: str
+    salt: bytes
+    iterations: int
+    salted: bytes
+
+    def __repr__(self) -> str:
+        return f"SaltedPassword({self.mechanism})"
+
+
 class ScramKeys(Value):
     """A credential that does not say whose it is."""
 

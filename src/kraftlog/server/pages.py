@@ -15,9 +15,10 @@ from kraftlog.server.http import HttpResponse
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from kraftlog.node.authentication import AuthenticationCounts
     from kraftlog.node.metrics.family import Labels, Samples
     from kraftlog.server.loop import Server
     from kraftlog.server.tls_listeners import TlsListener
@@ -140,16 +141,20 @@ def _tls_of(server: Server, name: str) -> TlsListener | None:
 
 def _logins(server: Server, name: str) -> Samples:
     """A count of logins by listener: 0 where nobody has to log in."""
-    authentication = server.node.authentication
-    counts = {} if authentication is None else authentication.counts
+    counts = _login_counts(server)
     for listener in server.ports:
         yield _listener_labels(listener), getattr(counts.get(listener), name, 0)
 
 
+def _login_counts(server: Server) -> Mapping[str, AuthenticationCounts]:
+    """By listener with SASL."""
+    authentication = server.node.authentication
+    return {} if authentication is None else authentication.counts
+
+
 def _successful(server: Server, _: Now) -> Samples:
     """Clients that have proved who they are: with SASL by their login, else by their handshake."""
-    authentication = server.node.authentication
-    by_listener = {} if authentication is None else authentication.counts
+    by_listener = _login_counts(server)
     for listener in server.ports:
         counts, tls = by_listener.get(listener), _tls_of(server, listener)
         handshakes = 0 if tls is None else tls.succeeded_count

@@ -151,11 +151,19 @@ def _fail(world: ClusterWorld, rng: Rng, victim: ClusterNode, path: str, for_ms:
     if world.healed:
         return
     world.saw("log directory failed")
-    files = victim.files
-    files.broken.add(path)
+    victim.files.broken.add(path)
     if rng.below(4):
         world.kill(victim)
         world.schedule(world.time + rng.between(*DOWN_MS), world.start, victim)
+
+    bring_back_at(world, rng, victim, path, world.time + for_ms + rng.below(AWAY_MS))
+
+
+def bring_back_at(
+    world: ClusterWorld, rng: Rng, victim: ClusterNode, path: str, time_ms: int
+) -> None:
+    """A disk is back at that time, and its broker restarts."""
+    files = victim.files
 
     def bring_back() -> None:
         files.broken.discard(path)
@@ -163,4 +171,4 @@ def _fail(world: ClusterWorld, rng: Rng, victim: ClusterNode, path: str, for_ms:
             world.kill(victim)
             world.schedule(world.time + rng.below(300), world.start, victim)
 
-    world.schedule(world.time + for_ms + rng.below(AWAY_MS), bring_back)
+    world.schedule(time_ms, bring_back)

@@ -7,7 +7,7 @@ read, and take the new leader's. Only named faults include this one: see `faults
 from __future__ import annotations
 
 from kraftlog.value import TYPE_CHECKING
-from kraftlog_simulator.cluster.directory_moves import log_of
+from kraftlog_simulator.cluster.directory_moves import bring_back_at, log_of
 from kraftlog_simulator.cluster.emptied_logs import when
 
 if TYPE_CHECKING:
@@ -87,16 +87,8 @@ class _Election:
             world.lose_power(victim)
             world.schedule(back_ms, world.start, victim)
             return
-        path, files = log[1], victim.files
-        files.broken.add(path)
-
-        def bring_back() -> None:
-            files.broken.discard(path)
-            if victim.files is files and not world.healed:
-                world.kill(victim)
-                world.schedule(world.time + self._rng.below(300), world.start, victim)
-
-        world.schedule(back_ms, bring_back)
+        victim.files.broken.add(log[1])
+        bring_back_at(world, self._rng, victim, log[1], back_ms)
 
     @property
     def _is_leaderless(self) -> bool:

@@ -128,8 +128,7 @@ def _is_consumer_fetch_of_metadata(pending: PendingResponse, request: FetchReque
     topic = request.topics[0]
     is_alone = len(topic.partitions) == 1 and topic.partitions[0].partition == 0
     replica = max(request.replica_id, request.replica_state.replica_id)
-    is_consumer_fetch = is_alone and replica < 0
-    return is_consumer_fetch and is_metadata_topic(topic.topic, topic.topic_id)
+    return is_alone and replica < 0 and is_metadata_topic(topic.topic, topic.topic_id)
 
 
 def has_secrets(node: ServingNode) -> bool:
