@@ -21,6 +21,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kraftlog.client.deadline import Deadline
 from tests.interop.kafka_jars import SOURCES, driver_classes, kafka_libs, require_java
 from tests.time_limit import LIMIT_S
 
@@ -42,6 +43,9 @@ JAVA_OPTIONS = (
 LONG_TIMEOUTS = os.path.join(SOURCES, "long-timeouts.properties")
 #: Extra time for the driver after a tool's time limit, to end the tool's threads.
 GRACE_SECONDS = 60
+
+#: What tools say of a topic or a config that the asked broker doesn't know.
+NOT_REPLAYED = ("does not exist as expected", "does not host this topic", "Invalid config(s)")
 
 
 class DriverError(Exception):
@@ -187,6 +191,21 @@ class Driver:
     ) -> ToolResult:
         """Run a tool by its class, as if in a process of its own."""
         return self.start_tool(class_name, *args, stdin=stdin, seconds=seconds).wait()
+
+    def tool_once_replayed(self, class_name: str, *args: str) -> str:
+        """Run a tool until the broker that it asks knows the topics and configs it names.
+
+        The controller answers before each broker has replayed a change, so that a tool run
+        directly after another may not find what that one has made.
+        """
+        deadline = Deadline(LIMIT_S)
+        while True:
+            done = self.tool(class_name, *args)
+            output = done.stdout + done.stderr
+            if done.exit_code == 0:
+                return done.stdout
+            assert any(words in output for words in NOT_REPLAYED) and not deadline.is_over, output
+            deadline.pause(0.1)
 
     def start_tool(
         self, class_name: str, *args: str, stdin: bytes = b"", seconds: float = LIMIT_S

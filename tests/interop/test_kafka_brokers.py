@@ -89,9 +89,8 @@ class KafkaBrokers:
 
     def run(self, tool: str, *words: str) -> str:
         """Run one of Kafka's tools, which asks a broker of Kafka."""
-        done = self._jvm.tool(CLASSES[tool], "--bootstrap-server", self.servers, *words)
-        assert done.exit_code == 0, done.stdout + done.stderr
-        return done.stdout
+        address = ("--bootstrap-server", self.servers)
+        return self._jvm.tool_once_replayed(CLASSES[tool], *address, *words)
 
     def partitions(self, topic: str = TOPIC) -> list[Partition]:
         return partitions_of(self.client, topic)
@@ -180,7 +179,7 @@ def administer_topics(cluster: KafkaBrokers, folder: Path) -> None:
     plan = folder / "plan.json"
     plan.write_text(json.dumps(target))
     cluster.run("kafka-reassign-partitions", "--reassignment-json-file", str(plan), "--execute")
-    until(lambda: cluster.partitions("moved")[0].replicas, (3,))
+    until(lambda: [it.replicas for it in cluster.partitions("moved")], [(3,)])
     cluster.run("kafka-topics", "--alter", "--topic", "moved", "--partitions", "2")
     cluster.run("kafka-topics", "--delete", "--topic", "moved")
     status = cluster.run("kafka-metadata-quorum", "describe", "--status")

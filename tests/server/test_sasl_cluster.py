@@ -10,7 +10,9 @@ from kraftlog import Client
 from kraftlog.cli.scram_credentials import salted_from
 from kraftlog.client.deadline import Deadline
 from kraftlog.client.scram import alter_scram, describe_scram
+from kraftlog.errors import AuthenticationError
 from tests.certificates import Certificates
+from tests.client.waiting import until
 from tests.server.node_process import NodeProcess
 from tests.server.sasl_node import login, metrics, write_properties
 from tests.time_limit import LIMIT_S
@@ -34,6 +36,15 @@ def logins(node: NodeProcess) -> float:
     name = "kafka_server_socket_server_metrics_successful_authentication_total{"
     lines = [line for line in metrics(node).splitlines() if line.startswith(name)]
     return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+
+def may_log_in(address: str, security: dict[str, str]) -> bool:
+    try:
+        with Client(address, timeout_s=LIMIT_S, security=security) as client:
+            client.describe_cluster()
+    except AuthenticationError:
+        return False
+    return True
 
 
 @pytest.mark.long
@@ -64,10 +75,12 @@ def test_a_cluster_of_sasl_listeners_fails_over(tmp_path: Path, has_tls: bool) -
             produce(client)
             alter_scram(client, "carol", upserted=salted_from("SCRAM-SHA-256", "password=first"))
             leader = client.describe_quorum().leader_id
-        nodes[leader - 1].kill()
         others = [node for number, node in enumerate(nodes, 1) if number != leader]
-        servers = ",".join(node.address for node in others)
         carol = login_of("SCRAM-SHA-256", "first", "carol")
+        for node in others:  # the controller answers before each broker has replayed the record
+            until(lambda address=node.address: may_log_in(address, carol), True)  # type: ignore[misc]
+        nodes[leader - 1].kill()
+        servers = ",".join(node.address for node in others)
         before, deadline = [logins(node) for node in others], Deadline(LIMIT_S)
         with Client(servers, timeout_s=LIMIT_S, security=carol) as client:
             produce(client)
