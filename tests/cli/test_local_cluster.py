@@ -95,7 +95,7 @@ def test_an_override_takes_precedence_on_every_node(tmp_path: Path) -> None:
         (3, ["--override", "log.dirs=/d"], "--nodes sets this for each node"),
         (3, ["--port", "64534"], "1 to 64533"),
         (3, ["--override", "log.retention.ms=x"], "expected a whole number"),
-        (3, ["--override", "authorizer.class.name=x"], "no access control"),
+        (3, ["--override", "authorizer.class.name=x"], "kraftlog has no other"),
         (
             3,
             ["--override", "controller.quorum.fetch.timeout.ms=100"],

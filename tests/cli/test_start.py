@@ -120,7 +120,7 @@ def test_unsupported_protection_prevents_the_start(tmp_path: Path) -> None:
     ended = subprocess.run([*command, *protection], check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, data.exists()) == (1, "", False)
     assert ended.stderr.splitlines()[-1].startswith(
-        "kraftlog: authorizer.class.name=org.example.Guard: there is no access control"
+        "kraftlog: authorizer.class.name=org.example.Guard: expected org.apache.kafka."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kraftlog.config.authorizer import authorizer_config
 from kraftlog.config.read_config import read_config
 from kraftlog.config.safety import refuse_unsafe, refuse_unsupported_security
 from kraftlog.errors import ConfigError
@@ -19,7 +20,6 @@ BROKER_ALONE = (
 @pytest.mark.parametrize(
     ("key", "reason"),
     [
-        ("authorizer.class.name", "there is no access control: every client may do everything"),
         (
             "create.topic.policy.class.name",
             "policies are not supported: every client may create any topic",
@@ -33,6 +33,50 @@ BROKER_ALONE = (
 def test_unsupported_access_control_is_refused(key: str, reason: str) -> None:
     expected = f"{key}=org.example.Guard: {reason}; remove the key"
     assert refusal(f"{key}=org.example.Guard") == expected
+
+
+AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+EVERYONE = "allow.everyone.if.no.acl.found"
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (
+            "authorizer.class.name=org.example.Guard",
+            "authorizer.class.name=org.example.Guard: expected org.apache.kafka.metadata.",
+        ),
+        (
+            f"{AUTHORIZER} ; super.users=User:a;b",
+            "super.users=User:a;b: expected principals like User:alice",
+        ),
+    ],
+)
+def test_an_authorizer_that_cannot_protect_is_refused(case: str, message: str) -> None:
+    assert refusal(case).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("case", "super_users", "allows_everyone"),
+    [
+        (AUTHORIZER, set(), False),
+        (
+            f"{AUTHORIZER} ; super.users= User:a;User:CN=b,O=c ;; ; {EVERYONE}= TRUE ",
+            {"User:a", "User:CN=b,O=c"},
+            True,
+        ),
+        (f"{AUTHORIZER} ; {EVERYONE}=yes", set(), False),
+    ],
+)
+def test_settings_of_the_authorizer(
+    case: str, super_users: set[str], *, allows_everyone: bool
+) -> None:
+    config, warnings = read_config(properties_of_case(case), {})
+    found = authorizer_config(config)
+    assert found is not None
+    assert found.super_users == super_users
+    assert found.allow_everyone_without_acl is allows_everyone
+    assert not warnings
 
 
 MAP = "listener.security.protocol.map"

@@ -48,6 +48,10 @@ _BROKER = {
     "advertised.listeners": (
         "Addresses that clients and other brokers connect to; default: listeners."
     ),
+    "authorizer.class.name": (
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer: ACLs say who may do what, as "
+        "docs/operate/authorization.md has it; empty: everyone may do everything."
+    ),
     "auto.create.topics.enable": "Create a missing topic on first use.",
     "auto.leader.rebalance.enable": "Move leadership back to the preferred leaders.",
     "batch.validation": "Default for topics that do not set their own.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.config.aliases import alias_warnings, replace_aliases
+from kraftlog.config.authorizer import ALLOW_EVERYONE, CLASS_NAME, SUPER_USERS
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.combinations import check_combinations
 from kraftlog.config.effective import DOCUMENTED, OWN, name_with_effect
@@ -38,7 +39,7 @@ REMOVED = (
     "reserved.broker.max.id",
 )
 #: Keys of Kafka's authorizer, which are not broker keys.
-AUTHORIZER_KEYS = ("super.users", "allow.everyone.if.no.acl.found")
+AUTHORIZER_KEYS = (SUPER_USERS, ALLOW_EVERYONE)
 #: Prefixes of keys that plug-ins define.
 _PLUGIN_PREFIXES = ("config.providers.", "rsm.config.", "rlmm.config.")
 
@@ -81,6 +82,8 @@ def warnings(texts: Mapping[str, str]) -> list[str]:
         _unknown_key_warning(name) for name in unknown if not name.startswith(_PLUGIN_PREFIXES)
     ]
     documented = DOCUMENTED[BROKER]
+    if texts.get(CLASS_NAME):
+        documented = documented | dict.fromkeys(AUTHORIZER_KEYS, "")
     without_effect = [
         name for name in texts if name not in unknown and name_with_effect(name) not in documented
     ]

@@ -6,6 +6,7 @@ do everything, or send secrets unencrypted. With a short fetch timeout no quorum
 
 from __future__ import annotations
 
+from kraftlog.config.authorizer import authorizer_config
 from kraftlog.errors import ConfigError
 from kraftlog.value import TYPE_CHECKING
 
@@ -16,9 +17,8 @@ if TYPE_CHECKING:
 QUORUM_FETCH_WAIT_MS = 500
 #: The smallest fetch timeout: that wait, and half as long for the network, a flush and a busy node.
 LEAST_FETCH_TIMEOUT_MS = QUORUM_FETCH_WAIT_MS * 3 // 2
-#: Keys of classes that restrict access, and the consequence of their absence.
+#: Keys of classes that restrict access and that kraftlog lacks, and what follows.
 GUARDS = {
-    "authorizer.class.name": "there is no access control: every client may do everything",
     "create.topic.policy.class.name": "policies are not supported: every client may create "
     "any topic",
     "alter.config.policy.class.name": "policies are not supported: every client may change "
@@ -54,6 +54,7 @@ def refuse_unsupported_security(config: BrokerConfig) -> None:
     for name, consequence in GUARDS.items():
         if config[name]:
             raise ConfigError(f"{name}={config[name]}: {consequence}; remove the key")
+    authorizer_config(config)
     for name in config.controller_listener_names:
         if name.upper() not in config.protocols:
             raise ConfigError(

@@ -23,6 +23,8 @@ class ControllerConfig(Value):
     #: Time without a heartbeat after which a broker is fenced.
     session_timeout_ms: int = 9000
     delete_topics: bool = True
+    #: Whether ACLs have an effect; without an authorizer they cannot be changed.
+    has_authorizer: bool = False
     #: Whether and how often preferred leaders are elected automatically.
     rebalance_leaders: bool = True
     rebalance_interval_ms: int = 300_000

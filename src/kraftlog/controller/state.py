@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from kraftlog.authorization.acls import acl_key
 from kraftlog.config.keys import BROKER, TOPIC
 from kraftlog.controller.index import PartitionIndex
 from kraftlog.metadata.features import ELR_FEATURE
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.metadata.values import BrokerImage, PartitionImage
+    from kraftlog.types import Uuid
     from kraftlog.wire.schema import Message
 
     #: New values of min.insync.replicas by type and name of their resource; None: deleted.
@@ -46,6 +48,8 @@ class ControllerState(Image):
         self.index = PartitionIndex()
         #: Topic names by metric name: names that differ only in '.' and '_' collide.
         self.colliding: dict[str, dict[str, None]] = {}
+        #: The ids of ACLs by what they say.
+        self.acl_ids: dict[tuple[object, ...], Uuid] = {}
         #: Settings of this node; brokers are assumed to have the same.
         self._static_config = static_config
         #: The changes of the batch that is being proposed, as (map, key, former value).
@@ -65,6 +69,8 @@ class ControllerState(Image):
             state.index.update(key, None, partition)
         for topic in state.topic_ids:
             state.colliding.setdefault(collision_name(topic), {})[topic] = None
+        for acl_id, acl in state.acls.items():
+            state.acl_ids[acl_key(acl)] = acl_id
         return state
 
     # Proposing -----------------------------------------------------------------------------------
@@ -131,6 +137,10 @@ class ControllerState(Image):
             self.index.update(key, None if before is ABSENT else before, value)
         elif mapping is self.topic_ids:
             self.colliding.setdefault(collision_name(key), {})[key] = None
+        elif mapping is self.acls:
+            if before is not ABSENT:
+                self.acl_ids.pop(acl_key(before), None)
+            self.acl_ids[acl_key(value)] = key
 
     def drop(self, mapping: dict[Any, Any], key: Any) -> None:
         before = mapping.pop(key)
@@ -143,6 +153,8 @@ class ControllerState(Image):
             del alike[key]
             if not alike:
                 del self.colliding[collision_name(key)]
+        elif mapping is self.acls:
+            self.acl_ids.pop(acl_key(before), None)
 
     # Reading -------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from kraftlog.metadata.values import BrokerImage, PartitionImage, TopicImage
+    from kraftlog.wire.messages.metadata_records import AccessControlEntryRecord
 
 
 class TopicCreated(Value):
@@ -52,6 +53,13 @@ class FeatureChanged(Value):
     level: int
 
 
+class AclChanged(Value):
+    """A changed ACL; `before` is None if it is new, `after` if it is removed."""
+
+    before: AccessControlEntryRecord | None
+    after: AccessControlEntryRecord | None
+
+
 Change = (
     TopicCreated
     | TopicPublished
@@ -60,4 +68,5 @@ Change = (
     | BrokerChanged
     | ConfigChanged
     | FeatureChanged
+    | AclChanged
 )

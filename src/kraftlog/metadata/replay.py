@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kraftlog.config.keys import TOPIC
 from kraftlog.metadata.changes import (
+    AclChanged,
     BrokerChanged,
     ConfigChanged,
     FeatureChanged,
@@ -322,13 +323,15 @@ def _producer_ids(image: Image, record: records.ProducerIdsRecord) -> Sequence[C
 
 
 def _acl(image: Image, record: records.AccessControlEntryRecord) -> Sequence[Change]:
+    before = image.acls.get(record.id)
     image.put(image.acls, record.id, record)
-    return ()
+    return (AclChanged(before, record),)
 
 
 def _remove_acl(image: Image, record: records.RemoveAccessControlEntryRecord) -> Sequence[Change]:
+    before = image.acls[record.id]
     image.drop(image.acls, record.id)
-    return ()
+    return (AclChanged(before, None),)
 
 
 def _scram(image: Image, record: records.UserScramCredentialRecord) -> Sequence[Change]:

@@ -110,6 +110,16 @@ def _alter_scram(request: Any, _: int, code: int) -> dict[str, Any]:
     return {"results": [result(user=name, error_code=code) for name in names]}
 
 
+def _create_acls(request: Any, _: int, code: int) -> dict[str, Any]:
+    result = _module(ApiKey.CREATE_ACLS).AclCreationResult(error_code=code)
+    return {"results": [result] * len(request.creations)}
+
+
+def _delete_acls(request: Any, _: int, code: int) -> dict[str, Any]:
+    result = _module(ApiKey.DELETE_ACLS).DeleteAclsFilterResult(error_code=code, matching_acls=())
+    return {"filter_results": [result] * len(request.filters)}
+
+
 def _with(**others: Any) -> Callable[[Any, int, int], dict[str, Any]]:
     """The error code, and other required fields."""
 
@@ -129,6 +139,8 @@ _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.BROKER_HEARTBEAT: _with(should_shut_down=False),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.ALLOCATE_PRODUCER_IDS: _with(producer_id_start=-1, producer_id_len=0),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _with(responses=()),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _with(topics=()),

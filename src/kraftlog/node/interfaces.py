@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, Protocol
 
+    from kraftlog.authorization.authorizer import Authorizer
     from kraftlog.config.layers import ConfigLayers
     from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.metadata.image import Image
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
         """A node that serves requests."""
 
         needs_poll: bool
+        #: Decides who may do what; None: everyone may do everything.
+        authorizer: Authorizer | None
 
         @property
         def config(self) -> NodeConfig: ...

@@ -116,6 +116,7 @@ class Node(ReplicatingNode):
         settings = config.settings
         self.named_voters = named_voters(settings)
         self.quorum = parts.quorum_driver(self, metadata)
+        self.authorizer = parts.authorizer(self)
         self.active_controller = (
             parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None
         )

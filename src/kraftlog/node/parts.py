@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from kraftlog.config.authorizer import authorizer_config
 from kraftlog.config.endpoints import WITH_SASL, is_any_address
 from kraftlog.effects import StopNode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
@@ -30,6 +31,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kraftlog.authorization.authorizer import Authorizer
     from kraftlog.node.authentication import Authentication
     from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
     from kraftlog.node.broker.overridden_min_isr import OverriddenMinIsr
@@ -70,6 +72,20 @@ def authentication(node: Node) -> Authentication | None:
     from kraftlog.node.authentication import Authentication
 
     return Authentication(node)
+
+
+def authorizer(node: Node) -> Authorizer | None:
+    """What decides who may do what; None if everyone may do everything."""
+    settings = authorizer_config(node.config.settings)
+    if settings is None:
+        return None
+    from kraftlog.authorization.authorizer import Authorizer
+
+    return Authorizer(
+        settings.super_users,
+        allow_everyone_without_acl=settings.allow_everyone_without_acl,
+        has_loaded=lambda: node.quorum.has_caught_up,
+    )
 
 
 def quorum_driver(node: Node, metadata: RecoveredMetadata) -> QuorumDriver:
@@ -170,6 +186,7 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
             default_replication_factor=settings.default_replication_factor,
             session_timeout_ms=settings.broker_session_timeout_ms,
             delete_topics=settings.delete_topic_enable,
+            has_authorizer=authorizer_config(settings) is not None,
             rebalance_leaders=settings.auto_leader_rebalance_enable,
             rebalance_interval_ms=1000 * settings.leader_imbalance_check_interval_seconds,
         ),
@@ -315,6 +332,10 @@ def publishers(node: Node) -> list[MetadataPublisher]:
         node.encoded_topics,
         node.topic_configs,
     ]
+    if node.authorizer is not None:
+        from kraftlog.node.authorization import AclPublisher
+
+        following.append(AclPublisher(node.authorizer, node.metadata_loader))
     if node.active_controller is not None:
         from kraftlog.node.controller.unclean_elections import UncleanElections
 

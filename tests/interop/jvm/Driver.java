@@ -71,6 +71,8 @@ public final class Driver {
                 return Batches.build(request.get("items"));
             case "parse":
                 return Batches.parse(request.get("items"));
+            case "authorize":
+                return AuthorizerOracle.authorize(request.get("items"));
             default:
                 throw new IllegalArgumentException("no command " + command);
         }

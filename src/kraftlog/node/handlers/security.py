@@ -1,6 +1,6 @@
-"""ACLs and delegation tokens are refused, as there are none; SCRAM credentials are described.
+"""Delegation tokens are refused, as there are none; SCRAM credentials are described.
 
-Clients get the error codes of a Kafka broker without an authorizer and without delegation tokens.
+Clients get the error codes of a Kafka broker without delegation tokens.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import describe_user_scram_credentials as scram
-from kraftlog.wire.messages.create_acls import AclCreationResult, CreateAclsResponse
 from kraftlog.wire.messages.create_delegation_token import CreateDelegationTokenResponse
-from kraftlog.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsResponse
-from kraftlog.wire.messages.describe_acls import DescribeAclsResponse
 from kraftlog.wire.messages.describe_delegation_token import DescribeDelegationTokenResponse
 from kraftlog.wire.messages.expire_delegation_token import ExpireDelegationTokenResponse
 from kraftlog.wire.messages.renew_delegation_token import RenewDelegationTokenResponse
@@ -39,29 +36,6 @@ NO_TIMESTAMP = -1
 def handle(node: ServingNode, pending: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
     assert pending.api is not None
     pending.respond(_RESPONSES[pending.api.key](node.image, request, pending.version))
-
-
-def _describe_acls(_: Image, __: Any, ___: int) -> DescribeAclsResponse:
-    return DescribeAclsResponse(
-        error_code=ErrorCode.SECURITY_DISABLED,
-        error_message="No Authorizer is configured on the broker",
-        resources=(),
-    )
-
-
-NO_AUTHORIZER = "No Authorizer is configured."
-
-
-def _create_acls(_: Image, request: Any, __: int) -> CreateAclsResponse:
-    refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-    return CreateAclsResponse(results=[refused] * len(request.creations))
-
-
-def _delete_acls(_: Image, request: Any, __: int) -> DeleteAclsResponse:
-    refused = DeleteAclsFilterResult(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER, matching_acls=()
-    )
-    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
 
 
 # Delegation tokens -------------------------------------------------------------------------------
@@ -139,9 +113,6 @@ def _credentials_of(
 
 
 _RESPONSES: dict[int, Callable[[Image, Any, int], Any]] = {
-    ApiKey.DESCRIBE_ACLS: _describe_acls,
-    ApiKey.CREATE_ACLS: _create_acls,
-    ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.CREATE_DELEGATION_TOKEN: _create_token,
     ApiKey.RENEW_DELEGATION_TOKEN: _renew_token,
     ApiKey.EXPIRE_DELEGATION_TOKEN: _expire_token,

@@ -128,6 +128,8 @@ class QuorumDriver(Part):
         )
         #: The latest epoch in which the state machine was notified that this node leads.
         self._led_epoch = -1
+        #: What the first response of a leader reported as committed; -1: there was none yet.
+        self._committed_at_start = -1
         self._carry_out = self._effect_handlers()
         self._on_report = self._report_handlers()
 
@@ -182,6 +184,11 @@ class QuorumDriver(Part):
     def is_catching_up(self) -> bool:
         """Whether this node replays the log from disk, as after a start."""
         return self.applier.is_reading
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether this node has applied all that was committed when it found a leader first."""
+        return self._led_epoch >= 0 or 0 <= self._committed_at_start <= self.applied
 
     @property
     def applied(self) -> int:
@@ -510,6 +517,8 @@ class QuorumDriver(Part):
         if isinstance(body, raft.FetchResult) and not body.error:
             body.batches = tuple(summaries(records_of(report.response)))
             self.addresses.served_as_leader(report.peer, body.leader_id)
+            if self._committed_at_start < 0:
+                self._committed_at_start = body.high_watermark
         self.core.handle(raft.Response(report.peer, report.number, body), now)
         nodes = getattr(report.response, "node_endpoints", ())
         self.addresses.learn(report.peer, nodes, body)

@@ -1,0 +1,1 @@
+"""Who may do what: the rules of Kafka's StandardAuthorizer, over the ACLs of the metadata log."""
