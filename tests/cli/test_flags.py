@@ -27,6 +27,7 @@ TOOLS = {
     "consume": (CLASSES["kafka-console-consumer"], ()),
     "groups": (CLASSES["kafka-consumer-groups"], ()),
     "configs": (CLASSES["kafka-configs"], ()),
+    "acls": (CLASSES["kafka-acls"], ()),
     "offsets": (CLASSES["kafka-get-offsets"], ()),
     "delete-records": (CLASSES["kafka-delete-records"], ()),
     "leader-election": (CLASSES["kafka-leader-election"], ()),

@@ -8,6 +8,7 @@ import pytest
 
 from kraftlog.authorization.acls import Operation, PatternType, Permission, ResourceType, acl_key
 from kraftlog.controller import acls as decisions
+from kraftlog.controller.decision import Decision
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import Image
 from kraftlog.wire.apis import ApiKey
@@ -128,9 +129,7 @@ def test_invalid_acls_are_refused_in_kafkas_words(fields: dict[str, Any], reason
 def test_networks_need_the_level_that_has_them(host: str, at_least: int, outcome: int) -> None:
     cluster = secured()
     cluster.append(
-        decisions.Decision(
-            [FeatureLevelRecord(name="metadata.version", feature_level=at_least)], None
-        )
+        Decision([FeatureLevelRecord(name="metadata.version", feature_level=at_least)], None)
     )
     assert create(cluster, creation(host=host))[0][0] == outcome
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "consume": "print the records of topics",
     "groups": "list, describe and delete consumer groups, reset their offsets",
     "configs": "describe and alter configs",
+    "acls": "list, add and remove ACLs",
     "offsets": "print the offsets of partitions",
     "delete-records": "delete the oldest records of partitions",
     "leader-election": "elect preferred leaders, or unclean ones",
