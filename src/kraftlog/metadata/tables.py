@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.authorization.acls import OPERATIONS, PATTERN_TYPES, PERMISSIONS, RESOURCE_TYPES
 from kraftlog.config.keys import BROKER, TABLES, find_broker_key
 from kraftlog.metadata.values import RECOVERING, DirectoryId
 from kraftlog.types import uuid_text
@@ -30,33 +31,6 @@ _RESOURCES = {
     16: "client-metrics",
     32: "group",
 }
-#: Names of what ACLs consist of, as in `kafka-acls`.
-_ACL_RESOURCES = {
-    2: "TOPIC",
-    3: "GROUP",
-    4: "CLUSTER",
-    5: "TRANSACTIONAL_ID",
-    6: "DELEGATION_TOKEN",
-    7: "USER",
-}
-_PATTERNS = {3: "LITERAL", 4: "PREFIXED"}
-_OPERATIONS = {
-    2: "ALL",
-    3: "READ",
-    4: "WRITE",
-    5: "CREATE",
-    6: "DELETE",
-    7: "ALTER",
-    8: "DESCRIBE",
-    9: "CLUSTER_ACTION",
-    10: "DESCRIBE_CONFIGS",
-    11: "ALTER_CONFIGS",
-    12: "IDEMPOTENT_WRITE",
-    13: "CREATE_TOKENS",
-    14: "DESCRIBE_TOKENS",
-    15: "TWO_PHASE_COMMIT",
-}
-_PERMISSIONS = {2: "DENY", 3: "ALLOW"}
 _SCRAM = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _DIRECTORIES = {
     DirectoryId.MIGRATING: "migrating",
@@ -202,13 +176,13 @@ def _acls(state: MetadataState) -> Iterator[Row]:
 
 def acl_rows(_: Uuid, acl: AccessControlEntryRecord) -> Iterator[Row]:
     yield {
-        "resource": _ACL_RESOURCES.get(acl.resource_type, str(acl.resource_type)),
+        "resource": RESOURCE_TYPES.get(acl.resource_type, str(acl.resource_type)),
         "name": acl.resource_name,
-        "pattern": _PATTERNS.get(acl.pattern_type, str(acl.pattern_type)),
+        "pattern": PATTERN_TYPES.get(acl.pattern_type, str(acl.pattern_type)),
         "principal": acl.principal,
         "host": acl.host,
-        "operation": _OPERATIONS.get(acl.operation, str(acl.operation)),
-        "permission": _PERMISSIONS.get(acl.permission_type, str(acl.permission_type)),
+        "operation": OPERATIONS.get(acl.operation, str(acl.operation)),
+        "permission": PERMISSIONS.get(acl.permission_type, str(acl.permission_type)),
     }
 
 
