@@ -322,13 +322,19 @@ class KafkaWithZooKeeper:
             try:
                 for broker in self.brokers:
                     broker.start()
-                port = self.brokers[0].port
-                wait_until(port, lambda it: len(metadata(it).brokers) == len(self.brokers))
-                frame_client.create_topic(port, TOPIC)
+                frame_client.create_topic(self._controllers_port(), TOPIC)
                 yield
             finally:
                 for broker in self.brokers:
                     broker.stop(signal.SIGKILL)
+
+    def _controllers_port(self) -> int:
+        """The broker that is the controller, once all are there: only it creates topics."""
+        port = self.brokers[0].port
+        wait_until(port, lambda it: len(metadata(it).brokers) == len(self.brokers))
+        wait_until(port, lambda it: metadata(it).controller_id in IDS)
+        with closing(frame_client.connect(port)) as connection:
+            return self.brokers[IDS.index(metadata(connection).controller_id)].port
 
     def commit(self, clients: int, count: int, seconds: float) -> ProbeResult:
         return commit_changes(self.brokers[0].port, self.folder, clients, count, seconds)

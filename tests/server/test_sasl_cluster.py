@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,7 +79,7 @@ def test_a_cluster_of_sasl_listeners_fails_over(tmp_path: Path, has_tls: bool) -
         others = [node for number, node in enumerate(nodes, 1) if number != leader]
         carol = login_of("SCRAM-SHA-256", "first", "carol")
         for node in others:  # the controller answers before each broker has replayed the record
-            until(lambda address=node.address: may_log_in(address, carol), True)  # type: ignore[misc]
+            until(partial(may_log_in, node.address, carol), True)
         nodes[leader - 1].kill()
         servers = ",".join(node.address for node in others)
         before, deadline = [logins(node) for node in others], Deadline(LIMIT_S)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
+    from kraftlog.cli.secured_folder import SecuredFolder
     from kraftlog.config import endpoints
 
 DEFAULT_PORT = 9092
@@ -77,39 +78,52 @@ class ClusterPlan(Value):
     existing_count: int
     #: Sockets that reserve free ports until the nodes listen on them.
     port_reservations: Sequence[socket.socket] = ()
+    #: Certificates and users; None: no TLS and no login.
+    security: SecuredFolder | None = None
 
 
-def plan(options: argparse.Namespace) -> ClusterPlan:
+def plan(options: argparse.Namespace, security: SecuredFolder | None = None) -> ClusterPlan:
     """The nodes that follow from the options and the data directory; writes nothing."""
     _check_options(options)
-    data = options.data or "data"
+    data = options.data or (security.data if security else "data")
+    node_count = options.nodes or 1
     with usage_errors():
         overrides = parse_overrides(options.override)
     for key in PER_NODE_KEYS:
         if key in overrides:
             raise UsageError(f"--override {key}: --nodes sets this for each node")
-    existing = _existing_nodes(data, options.nodes)
+    existing = _existing_nodes(data, node_count)
     port_reservations: list[socket.socket] = []
-    host, first_port = _first_listener(options, existing, port_reservations)
+    host, first_port = _first_listener(options, existing, node_count, port_reservations)
     moves_listeners = options.host is not None or bool(options.port)
     nodes = []
-    for node_id in range(1, options.nodes + 1):
+    for node_id in range(1, node_count + 1):
         node = _new_node(
             node_id,
             data,
             bracketed(host),
             first_port,
             is_new_cluster=not existing,
-            node_count=options.nodes,
+            node_count=node_count,
         )
         if node_id <= len(existing):
             old_node = existing[node_id - 1]
             node = old_node.replace(listener=node.listener) if moves_listeners else old_node
         nodes.append(node)
     servers = ",".join([node.controller for node in nodes if node.controller])
-    settings = {**_replication(options.nodes), **overrides}
-    texts = [_text(node, servers, {**_node_settings(node, options), **settings}) for node in nodes]
-    return ClusterPlan(nodes, texts, len(existing), port_reservations)
+    if security is not None and security.is_new and existing:
+        raise StorageError(
+            f"{data} holds a cluster, but {security.file('broker.properties')}, with which its "
+            "brokers log in, is missing"
+        )
+    settings = {**_replication(node_count), **overrides}
+    if security is not None:
+        settings = {**security.settings(), **settings}
+    texts = [
+        _text(node, servers, {**_node_settings(node, node_count, options), **settings})
+        for node in nodes
+    ]
+    return ClusterPlan(nodes, texts, len(existing), port_reservations, security)
 
 
 def _new_node(
@@ -134,7 +148,8 @@ def _check_options(options: argparse.Namespace) -> None:
         ("--bootstrap", options.bootstrap or None),
     ):
         if value is not None:
-            raise UsageError(f"--nodes cannot be combined with {name}")
+            flag = "--secure" if options.nodes is None else "--nodes"
+            raise UsageError(f"{flag} cannot be combined with {name}")
 
 
 def file_of(data: str, node_id: int) -> str:
@@ -178,6 +193,7 @@ def _is_formatted(directory: str) -> bool:
 def _first_listener(
     options: argparse.Namespace,
     existing: Sequence[LocalNode],
+    node_count: int,
     port_reservations: list[socket.socket],
 ) -> tuple[str, int]:
     """Host and port of node 1, from which the ports of the others follow; by default unchanged.
@@ -190,10 +206,10 @@ def _first_listener(
         host, port = old_host.strip("[]"), int(old_port)
     host = host if options.host is None else options.host
     if options.port == 0 and not existing:
-        return host, _reserve_ports(host, options.nodes, port_reservations)
+        return host, _reserve_ports(host, node_count, port_reservations)
     if options.port:
         port = options.port
-    max_port = MAX_PORT - options.nodes + 1 - CONTROLLER_PORT_OFFSET
+    max_port = MAX_PORT - node_count + 1 - CONTROLLER_PORT_OFFSET
     if not 0 < port <= max_port:
         raise UsageError(
             f"--port {port}: expected 0, or 1 to {max_port}, because the controllers listen "
@@ -237,10 +253,10 @@ def _replication(node_count: int) -> dict[str, str]:
     }
 
 
-def _node_settings(node: LocalNode, options: argparse.Namespace) -> dict[str, str]:
+def _node_settings(node: LocalNode, node_count: int, options: argparse.Namespace) -> dict[str, str]:
     """Settings of one node; the HTTP ports are consecutive, too, unless --http-port is 0."""
     settings = {}
-    if node.id == 1 and options.nodes > 2:
+    if node.id == 1 and node_count > 2:
         settings["controller.quorum.election.timeout.ms"] = str(NODE_1_ELECTION_TIMEOUT_MS)
     if options.http_port is not None:
         port = options.http_port + node.id - 1 if options.http_port > 0 else options.http_port
@@ -249,7 +265,8 @@ def _node_settings(node: LocalNode, options: argparse.Namespace) -> dict[str, st
 
 
 def _text(node: LocalNode, servers: str, settings: dict[str, str]) -> str:
-    listeners = [f"PLAINTEXT://{node.listener}"]
+    name = settings.get("inter.broker.listener.name", "PLAINTEXT")
+    listeners = [f"{name}://{node.listener}"]
     if node.controller:
         listeners.append(f"CONTROLLER://{node.controller}")
     pairs = {
@@ -296,15 +313,27 @@ def table(nodes: Sequence[LocalNode], pids: Sequence[int]) -> str:
 
 def prepare(plan: ClusterPlan) -> list[str]:
     """Format new directories and write the files; return log lines for the operator."""
+    notes = []
+    if plan.security is not None:
+        # Before the settings are checked: the files that they name have to exist.
+        notes = plan.security.write(_hosts(plan.nodes))
     _check_settings(plan)
     _refuse_running(plan.nodes)
     empty = [
         node for node in plan.nodes if not plan.existing_count or not _is_formatted(node.directory)
     ]
-    notes = _format(plan, empty) if empty else []
+    notes += _format(plan, empty) if empty else []
     for node, text in reversed([*zip(plan.nodes, plan.texts, strict=True)]):
         _write(node.file, text)
     return notes
+
+
+def _hosts(nodes: Sequence[LocalNode]) -> set[str]:
+    """The names under which the nodes are reached."""
+    import socket
+
+    hosts = {"localhost", "127.0.0.1", "::1", socket.gethostname()}
+    return hosts | {node.listener.rpartition(":")[0].strip("[]") for node in nodes}
 
 
 def _check_settings(plan: ClusterPlan) -> None:
@@ -352,6 +381,7 @@ def _format(plan: ClusterPlan, empty: Sequence[LocalNode]) -> list[str]:
     files = OsFiles()
     voters: list[endpoints.QuorumVoter] | None = None
     ids = {node.id: new_id() for node in empty}
+    is_new = not plan.existing_count
     if plan.existing_count:
         formatted = next(node for node in plan.nodes if _is_formatted(node.directory))
         cluster_id = load(files, formatted.directory).cluster_id
@@ -371,6 +401,7 @@ def _format(plan: ClusterPlan, empty: Sequence[LocalNode]) -> list[str]:
             metadata_directory=os.path.abspath(node.directory),
             voters=voters if node.controller else None,
             listener="CONTROLLER",
+            scram=plan.security.credentials() if is_new and plan.security else (),
         )
         directory = formatting.metadata_directory
         format_directory(files, directory, ids[node.id], formatting, read_clock().wall_ms)

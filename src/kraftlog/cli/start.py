@@ -66,6 +66,13 @@ def _parser() -> argparse.ArgumentParser:
         "the cluster id; needed on every node",
     )
     parser.add_argument(
+        "--secure",
+        type=not_empty,
+        metavar="DIR",
+        help="a local cluster, of one node by default, with TLS and a login: DIR gets its "
+        "certificates, its data, and client.properties for clients",
+    )
+    parser.add_argument(
         "--override",
         action="append",
         default=[],
@@ -90,7 +97,8 @@ def run(arguments: Sequence[str]) -> int:
     from kraftlog.errors import KraftlogError, message_of
 
     try:
-        return _run_node(options) if options.nodes is None else _run_cluster(options)
+        is_cluster = options.nodes is not None or options.secure is not None
+        return _run_cluster(options) if is_cluster else _run_node(options)
     except UsageError as error:
         print(f"kraftlog: {error}; see kraftlog start --help", file=sys.stderr)
         return 2
@@ -135,7 +143,13 @@ def _run_cluster(options: argparse.Namespace) -> int:
     from kraftlog.cli.supervisor import Supervisor
     from kraftlog.server.operator_log import log_line
 
-    plan = local_cluster.plan(options)
+    security = None
+    if options.secure is not None:
+        from kraftlog.cli.secured_folder import SecuredFolder
+
+        security = SecuredFolder.open(options.secure)
+        os.umask(0o077)  # the nodes' files have passwords and keys, too
+    plan = local_cluster.plan(options, security)
     for note in local_cluster.prepare(plan):
         log_line(f"kraftlog: {note}")
     supervisor = Supervisor(
