@@ -1,0 +1,1 @@
+"""What the authorizer is asked before a request is served, and what those get who may not."""

@@ -1,0 +1,89 @@
+"""Fetches: sessions have only what their client may read.
+
+A session is checked again when ACLs have changed since, and when another client uses it. If
+something in it is not allowed, the client is told that there is no such session; it then names all
+partitions in a request of its own, which is answered without a session.
+"""
+
+from __future__ import annotations
+
+from kraftlog.authorization.acls import Operation
+from kraftlog.errors import ErrorCode
+from kraftlog.node.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import CONTROLLER
+from kraftlog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.node.access.asked import Asked
+    from kraftlog.node.fetch_sessions import FetchSession
+
+#: The first version in which a follower names itself in `replica_state`.
+REPLICA_STATE_SINCE = 15
+
+
+def fetch(asked: Asked) -> bool:
+    request, version = asked.request, asked.pending.version
+    replica = request.replica_state.replica_id
+    if version < REPLICA_STATE_SINCE:
+        replica = request.replica_id
+    if asked.pending.connection.serves == CONTROLLER:
+        return asked.allows_on_cluster(Operation.CLUSTER_ACTION) or asked.refuse()
+    if replica >= 0:
+        if asked.allows_on_cluster(Operation.CLUSTER_ACTION):
+            return True
+        asked.respond(responses=[_refused(topic) for topic in request.topics])
+        return False
+    return _consumer(asked)
+
+
+def _consumer(asked: Asked) -> bool:
+    request = asked.request
+    denied = [topic for topic in request.topics if not _allows(asked, topic)]
+    if request.session_epoch not in {INITIAL_EPOCH, FINAL_EPOCH}:
+        session = asked.node.fetch_sessions.get(request.session_id)
+        if session is None or (not denied and _may_use(asked, session)):
+            return True  # the handler answers if there is no such session
+        code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        asked.pending.respond(
+            FetchResponse(error_code=code, session_id=NO_SESSION, responses=())
+        )
+        return False
+    if not denied:
+        return True
+    request.session_epoch = FINAL_EPOCH
+    return asked.split("topics", lambda topic: topic not in denied, "responses", _refused)
+
+
+def _allows(asked: Asked, topic: Any) -> bool:
+    name = asked.topic_name(topic.topic, topic.topic_id)
+    return name is None or asked.allows_on_topic(Operation.READ, name)
+
+
+def _may_use(asked: Asked, session: FetchSession) -> bool:
+    """Whether the client may read all that is in a session."""
+    checked = (asked.principal, asked.host, asked.authorizer.generation)
+    if session.allowed_to != checked:
+        if session.is_follower or not all(
+            [_allows(asked, topic) for topic in session.topics.values()]
+        ):
+            return False
+        session.allowed_to = checked
+    return True
+
+
+def _refused(topic: Any) -> FetchableTopicResponse:
+    return FetchableTopicResponse(
+        topic=topic.topic,
+        topic_id=topic.topic_id,
+        partitions=[
+            PartitionData(
+                partition_index=each.partition,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                high_watermark=-1,
+            )
+            for each in topic.partitions
+        ],
+    )
