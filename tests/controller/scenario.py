@@ -10,6 +10,7 @@ from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequ
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.metadata_records import AbortTransactionRecord, BeginTransactionRecord
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
+from tests.controller import test_acls
 from tests.controller.cluster import Cluster, creation, new_topic
 from tests.controller.test_features import ELR, UNSAFE, UPGRADE, register_controller, update
 from tests.controller.test_partitions import shrink
@@ -18,8 +19,10 @@ from tests.controller.test_reassignment import reassign
 
 def eventful_cluster() -> Cluster:
     """A cluster whose log holds every kind of record that a controller writes."""
-    cluster = Cluster(brokers=3, elr=True)
+    cluster = Cluster(brokers=3, elr=True, has_authorizer=True)
     register_controller(cluster)
+    test_acls.create(cluster, test_acls.creation(), test_acls.creation(resource_name="t"))
+    test_acls.delete(cluster, test_acls.deletion(resource_name_filter="t"))
     cluster.create("t", (1, 2, 3), (2, 3, 1), (1, 3, 2))
     cluster.configure(TOPIC, "t", {"min.insync.replicas": "2"})
     epoch = cluster.state.brokers[1].epoch

@@ -212,6 +212,18 @@ def test_more_than_a_batch_is_refused_as_a_whole(monkeypatch: pytest.MonkeyPatch
     assert names(cluster) == ["a", "b", "c"]
 
 
+def test_a_request_that_compares_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "MAX_COMPARED", 5)
+    cluster = secured()
+    create(cluster, *[creation(resource_name=name) for name in "abc"])
+    named = [deletion(resource_name_filter=name) for name in "abcabcd"]
+    assert [len(each) for _, each in delete(cluster, named[6], *named[:5])] == [0, 1, 1, 1, 1, 1]
+    create(cluster, *[creation(resource_name=name) for name in "abc"])
+    everything = [deletion()] * 2
+    assert delete(cluster, *everything) == [(ErrorCode.INVALID_REQUEST, [])] * 2
+    assert names(cluster) == ["a", "b", "c"]
+
+
 def test_without_an_authorizer_acls_cannot_be_changed() -> None:
     cluster = Cluster()
     disabled = (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

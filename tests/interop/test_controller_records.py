@@ -28,6 +28,8 @@ def test_kafka_reads_what_the_controller_writes(jvm: Driver) -> None:
 
 #: Every type of record that the controller writes.
 RECORD_TYPES = {
+    "AccessControlEntryRecord",
+    "RemoveAccessControlEntryRecord",
     "AbortTransactionRecord",
     "ClearElrRecord",
     "ProducerIdsRecord",

@@ -37,6 +37,11 @@ def allows(host: VirtualHost) -> bool:
     return host.node.authorizer.allows(*ASKED)
 
 
+def has_loaded(host: VirtualHost) -> bool:
+    assert host.node.authorizer is not None
+    return host.node.authorizer.is_loaded
+
+
 def create(host: VirtualHost, *names: str) -> list[int]:
     creations = [creation(resource_name=name) for name in names]
     request = CreateAclsRequest(creations=creations)
@@ -119,10 +124,10 @@ def test_every_node_follows_the_acls_and_lets_nobody_in_before() -> None:
     FrameClient(nodes.host).send(ApiKey.CREATE_ACLS, 3, request)
     nodes.settle(1000)
     nodes._start(follower)
-    authorizer = nodes.hosts[follower].node.authorizer
-    assert authorizer is not None
-    assert not authorizer.is_loaded
-    assert authorizer.allows("User:ANONYMOUS", *ASKED[1:])
+    started = nodes.hosts[follower]
+    assert not has_loaded(started)
+    assert started.node.authorizer is not None
+    assert started.node.authorizer.allows("User:ANONYMOUS", *ASKED[1:])
     nodes.settle(1000)
-    assert authorizer.is_loaded
+    assert has_loaded(started)
     assert [allows(nodes.hosts[each]) for each in NODES] == [True] * 3

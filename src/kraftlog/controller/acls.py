@@ -32,7 +32,7 @@ from kraftlog.wire.messages.metadata_records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Collection, Generator, Iterator, Sequence
 
     from kraftlog.authorization.acls import AclFilter
     from kraftlog.controller.context import Context
@@ -45,13 +45,18 @@ if TYPE_CHECKING:
 
 #: The first metadata.version at which a host may be a network (4.4-IV1).
 NETWORKS_SINCE = 32
-#: Costs in microseconds: an ACL to create, and as many ACLs as are compared with a filter at once.
-CREATION_COST, COMPARED_AT_ONCE, COMPARING_COST = 10, 200, 200
+#: Costs in microseconds: an ACL to create or to delete, and those that are compared at once.
+CREATION_COST, DELETION_COST, COMPARED_AT_ONCE, COMPARING_COST = 10, 5, 200, 200
+#: A request is refused that would have more ACLs than this compared with its filters.
+MAX_COMPARED = 200_000
 
 NO_AUTHORIZER = Refusal(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 TOO_MANY_DELETED = Refusal(
     ErrorCode.INVALID_REQUEST,
     f"Cannot remove more than {RECORDS_IN_BATCH} acls in a single delete operation.",
+)
+TOO_MANY_COMPARED = Refusal(
+    ErrorCode.INVALID_REQUEST, "Too many filters that match names or leave them open."
 )
 
 
@@ -64,33 +69,32 @@ def decide_create_acls(
     """Each ACL succeeds or fails alone; one that exists succeeds without a record."""
     creations = request.creations
     if not context.config.has_authorizer:
-        return Decision([], _created([NO_AUTHORIZER] * len(creations)))
-    outcomes: list[Refusal | None] = []
-    records: dict[tuple[object, ...], AccessControlEntryRecord] = {}
+        return Decision([], _all_refused(creations, NO_AUTHORIZER))
+    results: list[AclCreationResult] = []
+    records: dict[tuple[object, ...], Message] = {}
     level = state.features.get(METADATA_VERSION, 0)
     for creation in creations:
         yield CREATION_COST
         outcome = _refusal(creation, level)
-        outcomes.append(outcome)
-        if outcome is None:
-            record = _record(creation, context.new_id())
-            key = acl_key(record)
-            if key not in state.acl_ids:
-                records.setdefault(key, record)
+        if outcome is not None:
+            results.append(_result(outcome))
+            continue
+        results.append(AclCreationResult(error_code=ErrorCode.NONE))
+        record = _record(creation, context.new_id())
+        key = acl_key(record)
+        if key not in state.acl_ids:
+            records.setdefault(key, record)
     if len(records) > RECORDS_IN_BATCH:
-        return Decision([], _created([TOO_LARGE] * len(creations)))
-    return Decision(list(records.values()), _created(outcomes))
+        return Decision([], _all_refused(creations, TOO_LARGE))
+    return Decision(list(records.values()), CreateAclsResponse(results=results))
 
 
-def _created(outcomes: Sequence[Refusal | None]) -> CreateAclsResponse:
-    return CreateAclsResponse(
-        results=[
-            AclCreationResult(error_code=ErrorCode.NONE)
-            if outcome is None
-            else AclCreationResult(error_code=outcome.code, error_message=outcome.message)
-            for outcome in outcomes
-        ]
-    )
+def _all_refused(creations: Sequence[AclCreation], refusal: Refusal) -> CreateAclsResponse:
+    return CreateAclsResponse(results=[_result(refusal)] * len(creations))
+
+
+def _result(refusal: Refusal) -> AclCreationResult:
+    return AclCreationResult(error_code=refusal.code, error_message=refusal.message)
 
 
 def _record(creation: AclCreation, acl_id: Uuid) -> AccessControlEntryRecord:
@@ -163,7 +167,8 @@ def decide_delete_acls(
     filters = request.filters
     if not context.config.has_authorizer:
         return Decision([], _refused(filters, NO_AUTHORIZER))
-    deleted: dict[Uuid, None] = {}
+    search = _Search(state)
+    records: dict[Uuid, Message] = {}
     results: list[DeleteAclsFilterResult] = []
     for each in filters:
         condition = filter_of(each)
@@ -171,18 +176,17 @@ def decide_delete_acls(
             refusal = Refusal(ErrorCode.INVALID_REQUEST, condition.unknown)
             results += _refused([each], refusal).filter_results
             continue
-        matching = yield from _matching(state, condition)
-        deleted.update(dict.fromkeys(acl.id for acl in matching))
-        if len(deleted) > RECORDS_IN_BATCH:
-            return Decision([], _refused(filters, TOO_MANY_DELETED))
-        results.append(
-            DeleteAclsFilterResult(
-                error_code=ErrorCode.NONE, matching_acls=[_described(acl) for acl in matching]
-            )
-        )
-        yield len(matching)
-    records: list[Message] = [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in deleted]
-    return Decision(records, DeleteAclsResponse(filter_results=results))
+        matching: list[DeleteAclsMatchingAcl] = []
+        results.append(DeleteAclsFilterResult(error_code=ErrorCode.NONE, matching_acls=matching))
+        for acl in (yield from search.matching(condition)):
+            yield DELETION_COST
+            matching.append(_described(acl))
+            records[acl.id] = RemoveAccessControlEntryRecord(id=acl.id)
+            if len(records) > RECORDS_IN_BATCH:
+                return Decision([], _refused(filters, TOO_MANY_DELETED))
+        if search.compared > MAX_COMPARED:
+            return Decision([], _refused(filters, TOO_MANY_COMPARED))
+    return Decision(list(records.values()), DeleteAclsResponse(filter_results=results))
 
 
 def _refused(filters: Sequence[DeleteAclsFilter], refusal: Refusal) -> DeleteAclsResponse:
@@ -192,21 +196,42 @@ def _refused(filters: Sequence[DeleteAclsFilter], refusal: Refusal) -> DeleteAcl
     return DeleteAclsResponse(filter_results=[result] * len(filters))
 
 
-def _matching(
-    state: ControllerState, condition: AclFilter
-) -> Generator[int, None, list[AccessControlEntryRecord]]:
-    """The ACLs that match a filter; one that names a single ACL finds it at once."""
-    key = condition.key
-    if key is not None:
-        acl_id = state.acl_ids.get(key)
-        return [] if acl_id is None else [state.acls[acl_id]]
-    matching = []
-    for number, acl in enumerate(state.acls.values()):
-        if not number % COMPARED_AT_ONCE:
-            yield COMPARING_COST
-        if condition.matches(acl):
-            matching.append(acl)
-    return matching
+class _Search:
+    """Finds what matches the filters of one request; most filters have a name."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self._state = state
+        self._by_name: dict[str, list[AccessControlEntryRecord]] = {}
+        #: How many ACLs were compared with a filter.
+        self.compared = 0
+
+    def matching(
+        self, condition: AclFilter
+    ) -> Generator[int, None, Sequence[AccessControlEntryRecord]]:
+        key, name = condition.key, condition.name
+        if key is not None:
+            acl_id = self._state.acl_ids.get(key)
+            return () if acl_id is None else (self._state.acls[acl_id],)
+        acls: Collection[AccessControlEntryRecord] = self._state.acls.values()
+        if name is not None and condition.pattern_type != PatternType.MATCH:
+            yield from self._index()
+            acls = self._by_name.get(name, ())
+        found = []
+        self.compared += len(acls)
+        for number, acl in enumerate(acls, 1):
+            if condition.matches(acl):
+                found.append(acl)
+            if not number % COMPARED_AT_ONCE:
+                yield COMPARING_COST
+        return found
+
+    def _index(self) -> Iterator[int]:
+        if self._by_name:
+            return
+        for number, acl in enumerate(self._state.acls.values(), 1):
+            self._by_name.setdefault(acl.resource_name, []).append(acl)
+            if not number % COMPARED_AT_ONCE:
+                yield COMPARING_COST
 
 
 def _described(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.describe_acls import DescribeAclsRequest
 
 #: ACLs that are compared in one step, and its cost in microseconds.
-COMPARED_AT_ONCE, COMPARING_COST = 100, 200
+COMPARED_AT_ONCE, COMPARING_COST = 100, 400
 
 
 def handle(
@@ -45,26 +45,30 @@ def _respond_in_steps(
     node: ServingNode, pending: PendingResponse, condition: AclFilter
 ) -> Iterator[int]:
     found: dict[tuple[int, str, int], list[AclDescription]] = {}
+    resources: list[DescribeAclsResource] = []
     for number, acl in enumerate(list(node.image.acls.values()), 1):
-        if condition.matches(acl):
-            pattern = (acl.resource_type, acl.resource_name, acl.pattern_type)
-            found.setdefault(pattern, []).append(
-                AclDescription(
-                    principal=acl.principal,
-                    host=acl.host,
-                    operation=acl.operation,
-                    permission_type=acl.permission_type,
-                )
-            )
         if not number % COMPARED_AT_ONCE:
             yield COMPARING_COST
-    response = DescribeAclsResponse(
-        error_code=ErrorCode.NONE,
-        resources=[
-            DescribeAclsResource(
-                resource_type=kind, resource_name=name, pattern_type=pattern_type, acls=acls
+        if not condition.matches(acl):
+            continue
+        pattern = (acl.resource_type, acl.resource_name, acl.pattern_type)
+        if pattern not in found:
+            found[pattern] = []
+            resources.append(
+                DescribeAclsResource(
+                    resource_type=acl.resource_type,
+                    resource_name=acl.resource_name,
+                    pattern_type=acl.pattern_type,
+                    acls=found[pattern],
+                )
             )
-            for (kind, name, pattern_type), acls in found.items()
-        ],
-    )
+        found[pattern].append(
+            AclDescription(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
+            )
+        )
+    response = DescribeAclsResponse(error_code=ErrorCode.NONE, resources=resources)
     yield from pending.respond_in_steps(response, items_of(response))
