@@ -18,14 +18,23 @@ from kraftlog.cli.secured_folder import SUPER_USER, SecuredFolder
 from kraftlog.cli.start import options_of
 from kraftlog.config.properties import parse
 from kraftlog.config.read_config import read_config
-from kraftlog.errors import AuthenticationError, ConfigError, KraftlogError, StorageError
+from kraftlog.errors import (
+    AuthenticationError,
+    ConfigError,
+    ErrorCode,
+    KraftlogError,
+    RefusedError,
+    StorageError,
+)
 from kraftlog.sasl.jaas import parse_jaas
 from kraftlog.tls import authority
 from kraftlog.tls.authority import Authority
+from tests.client.waiting import until
 from tests.server.local_cluster import LocalCluster
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -121,10 +130,10 @@ def test_the_certificate_is_renewed_before_it_ends(
 ) -> None:
     made = Authority.open(str(tmp_path / "ca.pem"), str(tmp_path / "ca.key"))
     node = tmp_path / "node.pem"
-    made.certify(str(node), ["localhost"])
+    made.certify(str(node), "node", ["localhost"])
     first = node.read_bytes()
     again = Authority.open(str(tmp_path / "ca.pem"), str(tmp_path / "ca.key"))
-    again.certify(str(node), ["localhost"])
+    again.certify(str(node), "node", ["localhost"])
     assert node.read_bytes() == first
 
     class Later(datetime):
@@ -134,7 +143,7 @@ def test_the_certificate_is_renewed_before_it_ends(
             return datetime.now(UTC) + timedelta(days=authority.NODE_DAYS - 29)
 
     monkeypatch.setattr(authority, "datetime", Later)
-    again.certify(str(node), ["localhost"])
+    again.certify(str(node), "node", ["localhost"])
     assert node.read_bytes() != first
 
 
@@ -142,14 +151,14 @@ def test_the_certificate_is_renewed_before_it_ends(
 def test_a_certificate_that_is_no_good_is_replaced(tmp_path: Path, why: str) -> None:
     made = Authority.open(str(tmp_path / "ca.pem"), str(tmp_path / "ca.key"))
     node, hosts = tmp_path / "node.pem", ["localhost", "127.0.0.1", "::1"]
-    made.certify(str(node), ["localhost"] if why == "other hosts" else hosts)
+    made.certify(str(node), "node", ["localhost"] if why == "other hosts" else hosts)
     if why == "damaged":
         node.write_bytes(node.read_bytes()[:-200])
     if why == "another authority":
         made = Authority.open(str(tmp_path / "other.pem"), str(tmp_path / "other.key"))
         ssl.create_default_context(cafile=str(tmp_path / "other.pem"))
     before = node.read_bytes()
-    made.certify(str(node), hosts)
+    made.certify(str(node), "node", hosts)
     assert node.read_bytes() != before
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(node)
 
@@ -175,6 +184,45 @@ def test_the_missing_package_is_named(
 def test_it_makes_its_own_files(tmp_path: Path, words: list[str]) -> None:
     with pytest.raises(KraftlogError, match="--secure cannot be combined with"):
         planned(tmp_path / "s", *words)
+
+
+def check_acls(servers: str, folder: Path) -> None:
+    """Another user may do what ACLs say, and nothing else."""
+    security = properties(folder / "client.properties")
+    carol = dict(security)
+    carol["sasl.jaas.config"] = carol["sasl.jaas.config"].replace(
+        f'"{SUPER_USER}" password="{password(folder / "client.properties")}"',
+        '"carol" password="carols"',
+    )
+    as_admin = ["-b", servers, "--command-config", str(folder / "client.properties")]
+    scram = ["--add-config", "SCRAM-SHA-512=[password=carols]"]
+    assert main(["configs", *as_admin, "--alter", "--entity-type", "users", "--entity-name",
+                 "carol", *scram]) == 0  # fmt: skip
+    until(lambda: outcome_of(servers, carol, lambda client: client.topics()), [])
+
+    def produce(client: Client) -> object:
+        return client.produce("t", b"two")
+
+    assert outcome_of(servers, carol, produce) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    allow = ["acls", *as_admin, "--add", "--allow-principal", "User:carol", "--operation", "Write"]
+    assert main([*allow, "--topic", "t"]) == 0
+    until(lambda: isinstance(outcome_of(servers, carol, produce), int), False)
+
+    def delete(client: Client) -> object:
+        return client.delete_topic("t")
+
+    assert outcome_of(servers, carol, delete) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def outcome_of(servers: str, security: dict[str, str], call: Callable[[Client], object]) -> object:
+    """What a call returns to a client, or the code with which it is refused; None: no login."""
+    try:
+        with Client(servers, timeout_s=LIMIT_S, security=security) as client:
+            return call(client)
+    except AuthenticationError:
+        return None
+    except RefusedError as error:
+        return error.code
 
 
 def test_clients_get_in_with_the_file_alone(tmp_path: Path) -> None:
@@ -207,6 +255,7 @@ def test_clients_get_in_with_the_file_alone(tmp_path: Path) -> None:
             Client(cluster.servers, timeout_s=LIMIT_S, security=wrong) as client,
         ):
             client.describe_cluster()
+        check_acls(cluster.servers, folder)
         assert cluster.stop() == 0
         assert secret not in cluster.output()
     finally:

@@ -204,7 +204,8 @@ class Driver:
             output = done.stdout + done.stderr
             if done.exit_code == 0:
                 return done.stdout
-            assert any(words in output for words in NOT_REPLAYED) and not deadline.is_over, output
+            assert any(words in output for words in NOT_REPLAYED), output
+            assert not deadline.is_over, output
             deadline.pause(0.1)
 
     def start_tool(

@@ -6,6 +6,7 @@ from collections import deque
 
 from kraftlog.errors import InternalError, ProtocolError, UnansweredError
 from kraftlog.node.pending_response import PendingResponse
+from kraftlog.types import ANONYMOUS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER
 
@@ -23,6 +24,7 @@ class VirtualConnection:
         self.serves = serves  # the roles whose APIs it serves: BROKER, CONTROLLER or both
         self.listener_name = name
         self.host = "127.0.0.1"
+        self.principal = ANONYMOUS
         self.request_templates: RequestTemplates | None = None
         self.failure: UnansweredError | OSError | None = None
         #: How many requests in progress keep the next one from starting.

@@ -8,7 +8,7 @@ Everything that the cluster and its clients need is in one folder, which only it
     client.properties   what clients need: the authority, and the login of a super user
 
 Clients and brokers log in by SCRAM over TLS; controllers know brokers by their certificate, as
-the users of the metadata log can't be asked before there is one.
+the users of the metadata log can't be asked before there is one. Users without ACLs may do nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 
 from kraftlog.cli.scram_credentials import scram_record
+from kraftlog.config.authorizer import STANDARD_AUTHORIZER
 from kraftlog.config.properties import parse
 from kraftlog.errors import ConfigError
 from kraftlog.sasl.jaas import parse_jaas
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.metadata_records import UserScramCredentialRecord
 
 SUPER_USER, BROKER_USER = "admin", "broker"
+#: The name in the certificate of all nodes.
+NODE = "kraftlog-node"
 MECHANISM = "SCRAM-SHA-512"
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 #: The listener of clients and brokers.
@@ -86,6 +89,10 @@ class SecuredFolder(Value):
             f"listener.name.{LISTENER.lower()}.{MECHANISM.lower()}.sasl.jaas.config": _jaas(
                 BROKER_USER, self.broker_password
             ),
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": ";".join(
+                [f"User:{name}" for name in (SUPER_USER, BROKER_USER, f"CN={NODE}")]
+            ),
         }
 
     def credentials(self) -> tuple[UserScramCredentialRecord, ...]:
@@ -102,7 +109,7 @@ class SecuredFolder(Value):
 
         os.makedirs(self.path, mode=0o700, exist_ok=True)
         authority = Authority.open(self.file("ca.pem"), self.file("ca.key"))
-        authority.certify(self.file("node.pem"), hosts)
+        authority.certify(self.file("node.pem"), NODE, hosts)
         if not self.is_new:
             return []
         # The passwords come last, and with them the folder is no longer new.

@@ -1,4 +1,4 @@
-"""Error responses to requests that change the cluster or do a linearizable read."""
+"""Error responses to requests that are refused as a whole."""
 
 from __future__ import annotations
 
@@ -120,6 +120,26 @@ def _delete_acls(request: Any, _: int, code: int) -> dict[str, Any]:
     return {"filter_results": [result] * len(request.filters)}
 
 
+def _alter_client_quotas(request: Any, _: int, code: int) -> dict[str, Any]:
+    module = _module(ApiKey.ALTER_CLIENT_QUOTAS)
+    return {
+        "entries": [
+            module.EntryResult(error_code=code, entity=entry.entity) for entry in request.entries
+        ]
+    }
+
+
+def _join_group(_: Any, version: int, code: int) -> dict[str, Any]:
+    return {
+        "error_code": code,
+        "generation_id": -1,
+        "protocol_name": "" if version < 7 else None,
+        "leader": "",
+        "member_id": "",
+        "members": (),
+    }
+
+
 def _with(**others: Any) -> Callable[[Any, int, int], dict[str, Any]]:
     """The error code, and other required fields."""
 
@@ -152,4 +172,18 @@ _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.DESCRIBE_CLUSTER: _with(cluster_id="", brokers=()),
     ApiKey.LIST_CONFIG_RESOURCES: _with(config_resources=()),
+    ApiKey.DESCRIBE_ACLS: _with(resources=()),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _with(results=()),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _with(entries=None),
+    ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
+    ApiKey.DESCRIBE_LOG_DIRS: _with(results=()),
+    ApiKey.JOIN_GROUP: _join_group,
+    ApiKey.SYNC_GROUP: _with(assignment=b""),
+    ApiKey.VOTE: _with(topics=()),
+    ApiKey.BEGIN_QUORUM_EPOCH: _with(topics=()),
+    ApiKey.END_QUORUM_EPOCH: _with(topics=()),
+    ApiKey.FETCH: _with(responses=()),
+    ApiKey.FETCH_SNAPSHOT: _with(topics=()),
+    ApiKey.READ_OFFSET: _with(cluster_id="", topics=()),
+    ApiKey.DISCOVER_BROKERS: _with(cluster_id=None, leader_epoch=-1, brokers=()),
 }

@@ -154,6 +154,7 @@ class FetchSession:
     """The session of one client. `epoch` is the epoch of its next request."""
 
     __slots__ = (
+        "allowed_to",
         "by_id",
         "changed",
         "created_ms",
@@ -184,6 +185,8 @@ class FetchSession:
         self.delayed: WaitingFetch | None = None
         self.new_bytes = 0
         self.is_closed = False
+        #: Who may read all of it, by which ACLs, as far as that has been asked.
+        self.allowed_to: object = None
 
     @property
     def is_follower(self) -> bool:

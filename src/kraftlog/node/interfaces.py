@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kraftlog.config.layers import ConfigLayers
     from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.metadata.image import Image
+    from kraftlog.node.access.denials import Denials
     from kraftlog.node.broker.controller_channel import ControllerChannel
     from kraftlog.node.broker.cordoned_directories import CordonedDirectories
     from kraftlog.node.broker.failed_leaders import FailedLeaders
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         needs_poll: bool
         #: Decides who may do what; None: everyone may do everything.
         authorizer: Authorizer | None
+        denials: Denials
 
         @property
         def config(self) -> NodeConfig: ...

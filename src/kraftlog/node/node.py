@@ -28,6 +28,8 @@ from kraftlog.errors import ProtocolError
 from kraftlog.metadata.image import Image
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node import parts
+from kraftlog.node.access import is_permitted
+from kraftlog.node.access.denials import Denials
 from kraftlog.node.api_table import SERVED, handler, template_maker
 from kraftlog.node.broker.controller_channel import ControllerChannel
 from kraftlog.node.broker.cordoned_directories import CordonedDirectories
@@ -117,6 +119,7 @@ class Node(ReplicatingNode):
         self.named_voters = named_voters(settings)
         self.quorum = parts.quorum_driver(self, metadata)
         self.authorizer = parts.authorizer(self)
+        self.denials = Denials(self.log_line)
         self.active_controller = (
             parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None
         )
@@ -427,6 +430,8 @@ class Node(ReplicatingNode):
             if is_large:
                 kept = kept_body(buffer, head.body, end)
                 steps: Iterator[int] | None = read_and_serve(self, pending, *kept)
+            elif self.authorizer is not None and not is_permitted(self, pending, request):
+                return
             else:
                 steps = handler(api.key)(self, pending, request, now)
             if steps is not None:
@@ -435,7 +440,7 @@ class Node(ReplicatingNode):
             raise
         except Exception as error:
             raise contain(self, pending, error, request) from error
-        if served.template and not is_large:
+        if served.template and not is_large and pending.complete is None:
             frame = memoryview(buffer)[pos:end]
             learn(template_maker(api.key), ServedRequest(self, pending, request, frame))
 
@@ -446,6 +451,8 @@ class Node(ReplicatingNode):
         self.needs_poll = True
         pending.api = APIS[api_key]
         pending.version = version
+        if self.authorizer is not None and not is_permitted(self, pending, request):
+            return
         steps = handler(api_key)(self, pending, request, now)
         if steps is not None:
             self.sliced.run(pending, steps)

@@ -13,7 +13,7 @@ from kraftlog.wire.codec import encode_in_steps
 from kraftlog.wire.frames import frame_of_encoded, join_small_pieces, response_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from kraftlog.types import Cancellable
@@ -61,6 +61,7 @@ class PendingResponse:
     __slots__ = (
         "api",
         "client_id",
+        "complete",
         "connection",
         "correlation_id",
         "pieces",
@@ -92,11 +93,18 @@ class PendingResponse:
         #: The number of partitions that the response still waits for, and the response.
         self.waits = 0
         self.response: Any = None
+        #: Called with the response before it is sent: it adds what the client was denied.
+        self.complete: Callable[[Any], None] | None = None
         #: Delayed work, cancelled when the connection closes.
         self.waiter: Cancellable | None = None
 
+    def client(self) -> tuple[str, str]:
+        """The principal of the client, and its host."""
+        return self.connection.principal, self.connection.host
+
     def respond(self, response: Any) -> None:
         assert self.api is not None
+        self._complete(response)
         try:
             pieces = response_frame(self.api, self.version, self.correlation_id, response)
         except Exception as error:  # the request is carried out; only its response fails
@@ -113,6 +121,7 @@ class PendingResponse:
             self.respond(response)
             return
         assert self.api is not None
+        self._complete(response)
         pieces: list[Any] = []
         written: list[Any] = []
         unjoined = 0
@@ -132,6 +141,10 @@ class PendingResponse:
             return
         self._send(pieces)
         yield from free_message_in_steps(response)
+
+    def _complete(self, response: Any) -> None:
+        if self.complete is not None:
+            self.complete(response)
 
     def _send(self, pieces: list[Any]) -> None:
         self.pieces = pieces

@@ -11,6 +11,7 @@ things happens within one slice.
 from __future__ import annotations
 
 from kraftlog.errors import ProtocolError
+from kraftlog.node.access import is_permitted
 from kraftlog.node.api_table import handler
 from kraftlog.node.containment import contain
 from kraftlog.node.slices import Slices, Work
@@ -114,6 +115,8 @@ def read_and_serve(
     assert api is not None, "the API of a served request is known"
     request = yield from decode_request_in_steps(api.request(), pending.version, body, pos)
     del body
+    if not is_permitted(node, pending, request):
+        return
     steps = handler(api.key)(node, pending, request, node.now)
     del request  # handlers free the parts that they have processed
     if steps is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-AUTHORITY, NODE = "kraftlog local authority", "kraftlog-node"
+AUTHORITY = "kraftlog local authority"
 AUTHORITY_DAYS, NODE_DAYS = 3650, 397
 #: A certificate is renewed at the first start in its last days.
 RENEW_DAYS = 30
@@ -56,8 +56,8 @@ class Authority(Value):
         assert isinstance(key, EllipticCurvePrivateKey)
         return cls(key, certificate)
 
-    def certify(self, path: str, hosts: Iterable[str]) -> None:
-        """Write a key and a certificate for these hosts, unless the file has a good one."""
+    def certify(self, path: str, name: str, hosts: Iterable[str]) -> None:
+        """Write a key and a certificate for hosts, unless the file has a good one."""
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -65,7 +65,7 @@ class Authority(Value):
         if os.path.exists(path) and self._is_good(path, names):
             return
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(NODE, self.certificate.subject, key, NODE_DAYS)
+        builder = _builder(name, self.certificate.subject, key, NODE_DAYS)
         builder = builder.add_extension(
             x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
         )

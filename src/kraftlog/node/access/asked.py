@@ -10,7 +10,8 @@ from kraftlog.authorization.acls import (
     ResourceType,
 )
 from kraftlog.authorization.hosts import java_address
-from kraftlog.errors import ErrorCode, printable
+from kraftlog.effects import printable
+from kraftlog.errors import ErrorCode
 from kraftlog.node.error_responses import error_response
 from kraftlog.types import METADATA_TOPIC, METADATA_TOPIC_ID, NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from kraftlog.authorization.authorizer import Authorizer
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
-    from kraftlog.types import Now, Uuid
+    from kraftlog.types import Uuid
 
-#: At most one denial per this time is logged.
-LOG_INTERVAL_MS = 1000
 #: Operations that exist on each type of resource, as bits are set for them in responses.
 SUPPORTED = {
     ResourceType.TOPIC: (
@@ -55,25 +54,6 @@ SUPPORTED = {
         Operation.IDEMPOTENT_WRITE,
     ),
 }
-
-
-class Denials:
-    """Logs what was denied, one line a second, and counts all."""
-
-    def __init__(self, log_line: Callable[[str], None]) -> None:
-        self._log_line = log_line
-        self._log_from_ms = 0
-        self._unlogged = 0
-        self.count = 0
-
-    def add(self, line: Callable[[], str], now: Now) -> None:
-        self.count += 1
-        if now.monotonic_ms < self._log_from_ms:
-            self._unlogged += 1
-            return
-        others = f" ({self._unlogged} more since the last such line)" if self._unlogged else ""
-        self._log_from_ms, self._unlogged = now.monotonic_ms + LOG_INTERVAL_MS, 0
-        self._log_line(line() + others)
 
 
 class Asked:
@@ -127,6 +107,9 @@ class Asked:
     def operations(self, resource: int, name: str) -> int:
         """The operations that the client may do, as bits."""
         return sum([1 << each for each in SUPPORTED[resource] if self.may(each, resource, name)])
+
+    def operations_on_cluster(self) -> int:
+        return self.operations(ResourceType.CLUSTER, CLUSTER_NAME)
 
     def topic_name(self, name: str | None, topic_id: Uuid = NULL_UUID) -> str | None:
         """The name of a topic that is named or has this id; None if there is none with the id."""

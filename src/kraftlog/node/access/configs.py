@@ -31,9 +31,7 @@ def describe_configs(asked: Asked) -> bool:
     def refused(resource: Any) -> Any:
         return DescribeConfigsResult(configs=(), **_error(resource))
 
-    return asked.split(
-        "resources", _allowed(asked, Operation.DESCRIBE_CONFIGS), "results", refused
-    )
+    return asked.split("resources", _allowed(asked, Operation.DESCRIBE_CONFIGS), "results", refused)
 
 
 def alter_configs(asked: Asked) -> bool:

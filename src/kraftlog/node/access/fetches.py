@@ -41,20 +41,19 @@ def fetch(asked: Asked) -> bool:
 
 def _consumer(asked: Asked) -> bool:
     request = asked.request
-    denied = [topic for topic in request.topics if not _allows(asked, topic)]
+    # By identity, as two topics of a request may be equal.
+    denied = {id(topic) for topic in request.topics if not _allows(asked, topic)}
     if request.session_epoch not in {INITIAL_EPOCH, FINAL_EPOCH}:
         session = asked.node.fetch_sessions.get(request.session_id)
         if session is None or (not denied and _may_use(asked, session)):
             return True  # the handler answers if there is no such session
         code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        asked.pending.respond(
-            FetchResponse(error_code=code, session_id=NO_SESSION, responses=())
-        )
+        asked.pending.respond(FetchResponse(error_code=code, session_id=NO_SESSION, responses=()))
         return False
     if not denied:
         return True
     request.session_epoch = FINAL_EPOCH
-    return asked.split("topics", lambda topic: topic not in denied, "responses", _refused)
+    return asked.split("topics", lambda topic: id(topic) not in denied, "responses", _refused)
 
 
 def _allows(asked: Asked, topic: Any) -> bool:
@@ -67,7 +66,7 @@ def _may_use(asked: Asked, session: FetchSession) -> bool:
     checked = (asked.principal, asked.host, asked.authorizer.generation)
     if session.allowed_to != checked:
         if session.is_follower or not all(
-            [_allows(asked, topic) for topic in session.topics.values()]
+            _allows(asked, topic) for topic in session.topics.values()
         ):
             return False
         session.allowed_to = checked
@@ -83,6 +82,8 @@ def _refused(topic: Any) -> FetchableTopicResponse:
                 partition_index=each.partition,
                 error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                 high_watermark=-1,
+                aborted_transactions=None,
+                records=None,
             )
             for each in topic.partitions
         ],

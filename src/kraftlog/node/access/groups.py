@@ -45,9 +45,7 @@ def offset_commit(asked: Asked) -> bool:
 
     def refused(topic: Any) -> Any:
         results = [
-            api.OffsetCommitResponsePartition(
-                partition_index=each.partition_index, error_code=code
-            )
+            api.OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
             for each in topic.partitions
         ]
         return api.OffsetCommitResponseTopic(
@@ -97,17 +95,19 @@ def find_coordinator(asked: Asked) -> bool:
     if request.key_type not in kinds:
         return True  # the handler refuses it
     resource, code = kinds[request.key_type]
-    nowhere = {"node_id": -1, "host": "", "port": -1}
     if asked.pending.version < SEVERAL_KEYS_SINCE:
         if asked.allows(Operation.DESCRIBE, resource, request.key):
             return True
-        asked.respond(error_code=code, **nowhere)
+        asked.respond(error_code=code, node_id=-1, host="", port=-1)
+        return False
+    if not request.coordinator_keys:
+        asked.respond(coordinators=())
         return False
     return asked.split(
         "coordinator_keys",
         lambda key: asked.allows(Operation.DESCRIBE, resource, key),
         "coordinators",
-        lambda key: Coordinator(key=key, error_code=code, **nowhere),
+        lambda key: Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code),
     )
 
 
@@ -130,8 +130,14 @@ def describe_groups(asked: Asked) -> bool:
     from kraftlog.wire.messages.describe_groups import DescribedGroup
 
     def refused(group_id: str) -> DescribedGroup:
-        nothing = {"group_state": "", "protocol_type": "", "protocol_data": ""}
-        return DescribedGroup(error_code=DENIED, group_id=group_id, members=(), **nothing)
+        return DescribedGroup(
+            error_code=DENIED,
+            group_id=group_id,
+            group_state="",
+            protocol_type="",
+            protocol_data="",
+            members=(),
+        )
 
     if asked.request.include_authorized_operations:
         asked.then(lambda response: _set_operations(asked, response))
@@ -219,12 +225,16 @@ def _split_topics(asked: Asked, group: Any, group_id: str | None) -> None:
 
         asked.then(leave_out)
         return
-    denied = [topic for topic in group.topics if not is_allowed(topic)]
+    kept, denied = [], []
+    for topic in group.topics:
+        if is_allowed(topic):
+            kept.append(topic)
+        else:
+            denied.append(topic)
+            asked.denied(Operation.DESCRIBE, ResourceType.TOPIC, name_of(topic) or "")
     if not denied:
         return
-    for topic in denied:
-        asked.denied(Operation.DESCRIBE, ResourceType.TOPIC, name_of(topic) or "")
-    group.topics = [topic for topic in group.topics if topic not in denied]
+    group.topics = kept
     more = [_refused_topic(api, each, TOPIC_DENIED, old=group_id is None) for each in denied]
 
     def add(response: Any) -> None:

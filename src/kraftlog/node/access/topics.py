@@ -26,7 +26,9 @@ CONFIGS_SINCE = 5
 DELETE_BY_ID_SINCE = 6
 
 
-def _partitions_of(topic: Any, result: Any, partitions: str, index: str, **fields: Any) -> list[Any]:
+def _partitions_of(
+    topic: Any, result: Any, partitions: str, index: str, **fields: Any
+) -> list[Any]:
     """A result for each partition of a requested topic, which may be named by bare numbers."""
     return [
         result(**{index: each if isinstance(each, int) else getattr(each, index)}, **fields)
@@ -200,8 +202,8 @@ def metadata(asked: Asked) -> bool:
     def is_allowed(topic: Any) -> bool:
         by_id = version >= METADATA_BY_ID_SINCE
         name = asked.topic_name(topic.name, topic.topic_id if by_id else NULL_UUID)
-        if name is None:
-            return True
+        if not name:
+            return True  # the handler refuses it
         if not asked.allows_on_topic(Operation.DESCRIBE, name):
             return False
         exists = not creates or may_create_any or asked.node.image.topic_named(name) is not None
@@ -221,15 +223,15 @@ def metadata(asked: Asked) -> bool:
             error_code=DENIED, name=topic.name, topic_id=NULL_UUID, partitions=()
         )
 
-    kept = [topic for topic in request.topics if is_allowed(topic)]
-    if len(kept) == len(request.topics):
-        return True
-    denied = [refused(topic) for topic in request.topics if topic not in kept]
-    # Without any topic the request would be for all of them in version 0: a name that no topic can
-    # have stays, and its result goes.
-    request.topics = kept
-    asked.add("topics", denied)
-    asked.pending.is_filtered = True
+    kept, denied = [], []
+    for topic in request.topics:
+        if is_allowed(topic):
+            kept.append(topic)
+        else:
+            denied.append(refused(topic))
+    if denied:
+        request.topics = kept
+        asked.add("topics", denied)
     return True
 
 
@@ -290,15 +292,14 @@ def produce(asked: Asked) -> bool:
         name = asked.topic_name(topic.name, topic.topic_id)
         return name is None or asked.allows_on_topic(Operation.WRITE, name)
 
-    code = DENIED
     if request.transactional_id is not None and not asked.allows(
         Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
     ):
-        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        is_allowed = lambda _: False  # noqa: E731 - what is allowed is decided above
-    if not request.acks and not all([is_allowed(topic) for topic in request.topic_data]):
+        refused = refused_with(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return asked.split("topic_data", lambda _: False, "responses", refused)
+    if not request.acks and not all(is_allowed(topic) for topic in request.topic_data):
         # A closed connection is the only answer that a producer without acks understands.
         asked.pending.connection.fail(UnansweredError("Produce with acks=0 is not allowed"))
         asked.pending.respond_nothing()
         return False
-    return asked.split("topic_data", is_allowed, "responses", refused_with(code))
+    return asked.split("topic_data", is_allowed, "responses", refused_with(DENIED))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Endpoint types.
 BROKERS, CONTROLLERS = 1, 2
 _TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
-#: All operations on a cluster (there are no ACLs), as bits: create, alter, describe, cluster
+#: All operations on a cluster, without an authorizer, as bits: create, alter, describe, cluster
 #: action, describe configs, alter configs, idempotent write.
 ALL_OPERATIONS = sum([1 << operation for operation in (5, 7, 8, 9, 10, 11, 12)])
 #: Instead of operations.

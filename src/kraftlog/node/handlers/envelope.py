@@ -1,12 +1,13 @@
 """Envelope: a request of a client that one of Kafka's brokers forwards to the controller.
 
-kraftlog's own brokers forward requests without it (decision 0008). The principal inside is not
-read: there is no authorization yet.
+kraftlog's own brokers ask the authorizer themselves, and forward requests without it (decision
+0008). Of a broker of Kafka, which may do CLUSTER_ACTION, the client inside is asked about.
 """
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.errors import ErrorCode, ProtocolError, UnsupportedVersionError
+from kraftlog.node.access import is_permitted
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.handlers.forwarding import has_no_controller
 from kraftlog.node.pending_response import PendingResponse
@@ -16,6 +17,7 @@ from kraftlog.wire import codec
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import LENGTH_SIZE, read_request_head
 from kraftlog.wire.messages.envelope import EnvelopeResponse
+from kraftlog.wire.messages.principal import DefaultPrincipalData
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.frames import RequestHead
     from kraftlog.wire.messages.envelope import EnvelopeRequest
 
+#: The version before the encoded principal.
+VERSION_BYTES = 2
 #: The APIs that Kafka's brokers forward; Kafka refuses an Envelope with any other.
 FORWARDABLE = frozenset(
     (
@@ -63,7 +67,14 @@ def handle(node: ServingNode, pending: PendingResponse, request: EnvelopeRequest
         if code != ErrorCode.NONE:
             pending.respond(EnvelopeResponse(error_code=code))
             return
-        enveloped = EnvelopedResponse(pending, head)
+        client = None
+        if node.authorizer is not None:
+            client = _client(request)
+            if client is None:
+                code = ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+                pending.respond(EnvelopeResponse(error_code=code))
+                return
+        enveloped = EnvelopedResponse(pending, head, client)
         if len(data) > LARGE_REQUEST_BYTES:
             node.sliced.run(enveloped, read_and_serve(node, enveloped, data, head.body))
             return
@@ -73,9 +84,28 @@ def handle(node: ServingNode, pending: PendingResponse, request: EnvelopeRequest
         # Kafka, too, answers an unreadable embedded request with this code.
         pending.respond(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
         return
+    if not is_permitted(node, enveloped, inner):
+        return
     steps = handler(head.api_key)(node, enveloped, inner, now)
     if steps is not None:
         node.sliced.run(enveloped, steps)
+
+
+def _client(request: EnvelopeRequest) -> tuple[str, str] | None:
+    """The principal and the host of the client; None if they can't be read."""
+    data, address = request.request_principal or b"", bytes(request.client_host_address)
+    try:
+        version = int.from_bytes(data[:VERSION_BYTES], "big")
+        principal = codec.decode(DefaultPrincipalData, version, data, VERSION_BYTES)
+    except (ProtocolError, UnsupportedVersionError):
+        return None
+    if len(address) not in {4, 16}:
+        return None
+    # As Java prints them.
+    parts = [f"{each}" for each in address]
+    if len(address) == 16:
+        parts = [f"{address[i] << 8 | address[i + 1]:x}" for i in range(0, 16, 2)]
+    return f"{principal.type}:{principal.name}", ("." if len(address) == 4 else ":").join(parts)
 
 
 def _error_for(head: RequestHead, pending: PendingResponse) -> int:
@@ -95,17 +125,23 @@ class EnvelopedResponse(PendingResponse):
     NOT_CONTROLLER becomes the error of the Envelope: it is for the broker, not for the client.
     """
 
-    __slots__ = ("envelope",)
+    __slots__ = ("_client", "envelope")
 
-    def __init__(self, envelope: PendingResponse, head: RequestHead) -> None:
+    def __init__(
+        self, envelope: PendingResponse, head: RequestHead, client: tuple[str, str] | None
+    ) -> None:
         super().__init__(envelope.connection)
         self.envelope = envelope
+        self._client = client
         self.api = APIS[head.api_key]
         self.version = head.version
         self.correlation_id = head.correlation_id
         self.client_id = head.client_id
         self.received_ms = envelope.received_ms
         envelope.waiter = self
+
+    def client(self) -> tuple[str, str]:
+        return self._client or super().client()
 
     def respond(self, response: Any) -> None:
         if has_no_controller(response):

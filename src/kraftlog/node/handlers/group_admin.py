@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
-#: All operations on a group (there are no ACLs), as bits: read, delete, describe, describe configs,
-#: alter configs.
+#: All operations on a group, without an authorizer, as bits: read, delete, describe, describe
+#: configs, alter configs.
 ALL_OPERATIONS = sum([1 << operation for operation in (3, 6, 8, 10, 11)])
 STATES = tuple(VALID_PREVIOUS_STATES)
 #: The cost of a group, besides 1 for each member, and of a slice, in microseconds.

@@ -7,10 +7,12 @@ that.
 
 from __future__ import annotations
 
+from kraftlog.authorization.acls import Operation, ResourceType
 from kraftlog.controller.decision import RECORDS_IN_BATCH
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.metadata.values import TopicImage, is_internal
+from kraftlog.node.access import asked_of
 from kraftlog.node.handlers.consistency import linearizable_on_request
 from kraftlog.node.handlers.metadata_topic import describe_topic, is_metadata_topic
 from kraftlog.steps import drained
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import PartitionImage
+    from kraftlog.node.access.asked import Asked
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now, Uuid
@@ -43,7 +46,7 @@ BY_ID_SINCE = 12
 ALWAYS_CREATES_UNTIL = 3
 #: The first version with LISTENER_NOT_FOUND.
 LISTENER_NOT_FOUND_SINCE = 6
-#: All operations on a topic (there are no ACLs), as bits: read, write, create, delete, alter,
+#: All operations on a topic, without an authorizer, as bits: read, write, create, delete, alter,
 #: describe, describe configs, alter configs.
 ALL_TOPIC_OPERATIONS = sum([1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11)])
 #: Instead of operations.
@@ -57,6 +60,8 @@ COLLECTED_US_PER_SLICE = 100
 #: Microseconds for a topic besides its partitions, and for one that is refused.
 TOPIC_COST = 10
 UNKNOWN_COST = 3
+#: Microseconds to find out that a topic may not be described.
+DENIED_COST = 10
 
 
 def offline_replicas(
@@ -142,35 +147,26 @@ def _to_create(
 def _respond(
     node: ServingNode, pending: PendingResponse, request: MetadataRequest, codes: dict[str, int]
 ) -> Iterator[int]:
-    named = request.topics
-    operations = NOT_REQUESTED
-    if request.include_topic_authorized_operations:
-        operations = ALL_TOPIC_OPERATIONS
+    asked = asked_of(node, pending, request)
     listener = pending.connection.listener_name
-    form = pending.version, operations, node.image.brokers_without(listener)
-    requested_topics: Iterator[TopicImage | MetadataRequestTopic]
-    if named is None or (not named and pending.version == 0):
-        requested_topics = iter(list(node.image.topics.values()))
-    else:
-        requested_topics = drained(named)
-    del named
-    request.topics = ()
+    unreachable = node.image.brokers_without(listener)
     topics: list[MetadataResponseTopic] = []
     reported: set[Uuid] = set()
     work = 0
-    for requested in requested_topics:
-        if not isinstance(requested, TopicImage) and is_metadata_topic(
-            requested.name, requested.topic_id
-        ):
+    for requested in _requested(node, pending, request, asked):
+        if isinstance(requested, TopicImage):
+            topic: TopicImage | None = requested
+        elif requested is None:
+            work += DENIED_COST
+            continue
+        elif is_metadata_topic(requested.name, requested.topic_id):
             if METADATA_TOPIC_ID not in reported:
                 reported.add(METADATA_TOPIC_ID)
+                operations = _operations(request, asked, METADATA_TOPIC)
                 topics.append(describe_topic(node, listener, operations))
             continue
-        topic = (
-            requested
-            if isinstance(requested, TopicImage)
-            else _find(node.image, requested, pending.version)
-        )
+        else:
+            topic = _find(node.image, requested, pending.version)
         if topic is None:
             assert not isinstance(requested, TopicImage), "an existing topic is found"
             topics.append(_refused(requested, pending.version, codes))
@@ -179,6 +175,7 @@ def _respond(
             work += 1  # as in Kafka, a topic that is named twice is returned once
         elif topic.id in node.image.topics:  # else it has since been deleted
             reported.add(topic.id)
+            form = pending.version, _operations(request, asked, topic.name), unreachable
             encoded = node.encoded_topics.get(topic.id, form)
             encoded = encoded or (yield from _encode_and_cache(node, topic, form))
             if encoded is not None:
@@ -190,11 +187,44 @@ def _respond(
             yield work
             work = 0
     yield work
-    yield from pending.respond_in_steps(_response(node, request, listener, topics), len(topics))
+    response = _response(node, request, asked, listener, topics)
+    yield from pending.respond_in_steps(response, len(topics))
+
+
+def _requested(
+    node: ServingNode, pending: PendingResponse, request: MetadataRequest, asked: Asked | None
+) -> Iterator[TopicImage | MetadataRequestTopic | None]:
+    """The requested topics, which the request no longer has afterwards.
+
+    None instead of one that the client of a request for all topics may not describe.
+    """
+    named, request.topics = request.topics, ()
+    # In version 0 an empty list means all topics, unless those that it had were denied.
+    if named or (named is not None and (pending.version > 0 or pending.complete is not None)):
+        yield from drained(named)
+        return
+    for topic in list(node.image.topics.values()):
+        if asked is None or asked.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            yield topic
+        else:
+            yield None
+
+
+def _operations(request: MetadataRequest, asked: Asked | None, name: str) -> int:
+    """What the client may do with a topic, as bits."""
+    if not request.include_topic_authorized_operations:
+        return NOT_REQUESTED
+    if asked is None:
+        return ALL_TOPIC_OPERATIONS
+    return asked.operations(ResourceType.TOPIC, name)
 
 
 def _response(
-    node: ServingNode, request: MetadataRequest, listener: str, topics: list[MetadataResponseTopic]
+    node: ServingNode,
+    request: MetadataRequest,
+    asked: Asked | None,
+    listener: str,
+    topics: list[MetadataResponseTopic],
 ) -> MetadataResponse:
     response = MetadataResponse(
         brokers=[
@@ -212,7 +242,9 @@ def _response(
     if request.include_cluster_authorized_operations:
         from kraftlog.node.handlers.describe_cluster import ALL_OPERATIONS
 
-        response.cluster_authorized_operations = ALL_OPERATIONS
+        response.cluster_authorized_operations = (
+            ALL_OPERATIONS if asked is None else asked.operations_on_cluster()
+        )
     return response
 
 

@@ -134,8 +134,7 @@ def _is_consumer_fetch_of_metadata(pending: PendingResponse, request: FetchReque
 def has_secrets(node: ServingNode) -> bool:
     """Whether the metadata log may have credentials or keys: then brokers do not serve it.
 
-    From the stored keys of SCRAM passwords can be guessed, and there is no authorizer yet to say
-    who may read them.
+    From the stored keys of SCRAM passwords can be guessed, even by those who may read all topics.
     """
     settings = node.config.settings
     return settings.uses_tls or settings.uses_sasl or bool(node.image.scram)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from kraftlog.authorization.authorizer import Authorizer
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
@@ -165,12 +166,32 @@ class RequestTemplates:
         return size in self._prefix_lengths or len(self._prefix_lengths) < MAX_PREFIX_LENGTHS
 
 
+class GuardedTemplates(RequestTemplates):
+    """Forgets its templates when ACLs have changed: the authorizer is then asked again."""
+
+    __slots__ = ("_authorizer", "_generation")
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        super().__init__()
+        self._authorizer = authorizer
+        self._generation = authorizer.generation
+
+    def serve(self, buffer: bytearray, view: memoryview, pos: int, end: int, now: Now) -> bool:
+        if self._generation != self._authorizer.generation:
+            self.__init__(self._authorizer)  # type: ignore[misc]  # begins anew
+            return False
+        return super().serve(buffer, view, pos, end, now)
+
+
 def learn(maker_of: MakerOf, served: ServedRequest) -> None:
     """Make a template of a request that the handler has served, if the connection has room."""
     connection = served.pending.connection
     templates: RequestTemplates | None = connection.request_templates
     if templates is None:
-        templates = connection.request_templates = RequestTemplates()
+        authorizer = served.node.authorizer
+        templates = connection.request_templates = (
+            RequestTemplates() if authorizer is None else GuardedTemplates(authorizer)
+        )
     if templates.may_learn(served.frame):
         make = maker_of(served)
         if make is not None:
