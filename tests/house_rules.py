@@ -36,7 +36,6 @@ UNUSED: dict[str, str] = {
     "src/kraftlog/__init__.py:*": "Python calls it for missing names of a module",
     "src/kraftlog/wire/messages/*Re[qs]*": "requests and responses are found by the API's name",
     "src/kraftlog/wire/messages/*_records.py:*": "records are found by their type",
-    "src/kraftlog/wire/messages/principal.py:*": "read where requests are forwarded, not yet built",
 }
 
 #: Our former names for things that have a name in Kafka, Raft or Python.

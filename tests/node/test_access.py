@@ -809,6 +809,11 @@ def test_every_served_api_has_a_rule() -> None:
     assert rules.RULES.keys() == SERVED.keys()
 
 
+def test_the_documentation_has_the_rules() -> None:
+    with open("docs/operate/authorization-apis.md", encoding="utf-8") as page:
+        assert rules.table() in page.read()
+
+
 def test_an_api_without_a_rule_is_for_super_users(
     host: VirtualHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:

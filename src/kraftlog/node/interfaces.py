@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kraftlog.config.layers import ConfigLayers
     from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.metadata.image import Image
-    from kraftlog.node.access.denials import Denials
     from kraftlog.node.broker.controller_channel import ControllerChannel
     from kraftlog.node.broker.cordoned_directories import CordonedDirectories
     from kraftlog.node.broker.failed_leaders import FailedLeaders
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
     from kraftlog.node.counts import Counts
     from kraftlog.node.delayed_operations import DelayedOperation
+    from kraftlog.node.denials import Denials
     from kraftlog.node.encoded_topics import EncodedTopics
     from kraftlog.node.fetch_sessions import FetchSessions
     from kraftlog.node.pending_response import PendingResponse

@@ -29,7 +29,6 @@ from kraftlog.metadata.image import Image
 from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node import parts
 from kraftlog.node.access import is_permitted
-from kraftlog.node.access.denials import Denials
 from kraftlog.node.api_table import SERVED, handler, template_maker
 from kraftlog.node.broker.controller_channel import ControllerChannel
 from kraftlog.node.broker.cordoned_directories import CordonedDirectories
@@ -39,6 +38,7 @@ from kraftlog.node.broker.producer_ids import ProducerIds
 from kraftlog.node.containment import Attempts, contain, fail
 from kraftlog.node.counts import Counts
 from kraftlog.node.delayed_operations import DelayedOperations
+from kraftlog.node.denials import Denials
 from kraftlog.node.encoded_topics import EncodedTopics
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.quorum.addresses import named_voters
