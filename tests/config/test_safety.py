@@ -105,7 +105,7 @@ SASL_CONTROLLERS = f"{BROKER_ALONE}{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLA
     ("case", "message"),
     [
         (SASL, "sasl.enabled.mechanisms: GSSAPI (Kafka's default) needs Kerberos"),
-        (f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER", "kraftlog does not verify tokens"),
+        (f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER", "accepts tokens that nobody has signed"),
         (f"{SASL}sasl.enabled.mechanisms=", "sasl.enabled.mechanisms: expected one of PLAIN, "),
         (f"{SASL}sasl.enabled.mechanisms=X-2", "there is no mechanism X-2"),
         (f"{SASL}sasl.enabled.mechanisms=PLAIN", f"{JAAS} must be set"),

@@ -211,13 +211,42 @@ _BROKER = {
         "Memory for requests and unsent responses of all connections; beyond it, connections that "
         "use more than 64 KiB are not read. -1: 128 MiB."
     ),
-    "sasl.enabled.mechanisms": "Mechanisms by which clients log in: PLAIN, SCRAM-SHA-256 and -512.",
+    "sasl.enabled.mechanisms": "Mechanisms by which clients log in: PLAIN, SCRAM-SHA-256 and "
+    "-512, OAUTHBEARER.",
     "sasl.jaas.config": (
         "Only as listener.name.<listener>.<mechanism>.sasl.jaas.config: PLAIN's users "
         "(user_alice=…), and the username and password by which this node logs in at others."
     ),
     "sasl.mechanism.controller.protocol": "Mechanism by which nodes log in at controllers: PLAIN.",
     "sasl.mechanism.inter.broker.protocol": "Mechanism by which brokers log in at each other.",
+    "sasl.oauthbearer.allow.unverified.audience": (
+        "Whether tokens for anyone are accepted, instead of those for the expected audience."
+    ),
+    "sasl.oauthbearer.allow.unverified.issuer": (
+        "Whether tokens of any issuer are accepted, if a key of the JWKS has signed them."
+    ),
+    "sasl.oauthbearer.clock.skew.seconds": (
+        "Time by which the clock of the issuer of tokens may differ from this node's."
+    ),
+    "sasl.oauthbearer.expected.audience": "Audiences; a token must be for one of them.",
+    "sasl.oauthbearer.expected.issuer": "Issuer that a token must name.",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "Interval between requests for the keys.",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": (
+        "Longest time until a failed request for the keys is repeated."
+    ),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": (
+        "Time until a failed request for the keys is repeated the first time."
+    ),
+    "sasl.oauthbearer.jwks.endpoint.url": (
+        "Where the public keys that sign tokens are (a JWKS): file:///PATH or https://…"
+    ),
+    "sasl.oauthbearer.jwt.validator.class": "DefaultJwtValidator or BrokerJwtValidator of Kafka.",
+    "sasl.oauthbearer.scope.claim.name": "Claim that has the scopes of a token.",
+    "sasl.oauthbearer.sub.claim.name": "Claim that has the user's name.",
+    "sasl.server.callback.handler.class": (
+        "Only as listener.name.<listener>.oauthbearer.sasl.server.callback.handler.class: "
+        "Kafka's OAuthBearerValidatorCallbackHandler, which OAUTHBEARER needs."
+    ),
     "sasl.server.max.receive.size": (
         "Largest request of a client that has not logged in; more than 65536 counts as that."
     ),
@@ -235,6 +264,19 @@ OF_LISTENERS = frozenset(
         "connections.max.reauth.ms",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
+        "sasl.oauthbearer.allow.unverified.audience",
+        "sasl.oauthbearer.allow.unverified.issuer",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.jwt.validator.class",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "sasl.server.callback.handler.class",
         "sasl.server.max.receive.size",
     )
 )

@@ -9,12 +9,13 @@ from __future__ import annotations
 from kraftlog.config.endpoints import WITH_SASL
 from kraftlog.config.keys import listener_prefix
 from kraftlog.errors import ConfigError
-from kraftlog.sasl.accept import MECHANISMS, PLAIN
+from kraftlog.sasl.accept import MECHANISMS, NODE_MECHANISMS, OAUTHBEARER, PLAIN
 from kraftlog.sasl.jaas import LOGIN_MODULES, parse_jaas
+from kraftlog.sasl.jwt import TokenRules
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from kraftlog.config.broker import BrokerConfig
@@ -25,8 +26,32 @@ _ENABLED, _JAAS = "sasl.enabled.mechanisms", "sasl.jaas.config"
 _USER_PREFIX = "user_"
 _WHY_NOT = {
     "GSSAPI": "GSSAPI (Kafka's default) needs Kerberos, which kraftlog does not speak",
-    "OAUTHBEARER": "kraftlog does not verify tokens of OAUTHBEARER yet",
+    "OAUTHBEARER": "nodes cannot log in by OAUTHBEARER, only clients",
 }
+_HANDLER = "sasl.server.callback.handler.class"
+_VALIDATOR, _URL = "sasl.oauthbearer.jwt.validator.class", "sasl.oauthbearer.jwks.endpoint.url"
+_CLASSES = "org.apache.kafka.common.security.oauthbearer."
+_HANDLERS = (
+    f"{_CLASSES}OAuthBearerValidatorCallbackHandler",
+    f"{_CLASSES}secured.OAuthBearerValidatorCallbackHandler",  # its name until Kafka 3.9
+)
+_VALIDATORS = (f"{_CLASSES}DefaultJwtValidator", f"{_CLASSES}BrokerJwtValidator")
+
+
+class TokenKeys(Value):
+    """Where the keys of tokens are, and how often they are fetched."""
+
+    #: The key that has the URL, and the URL: file:// or https://
+    key: str
+    url: str
+    refresh_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    #: `ssl.` options of the login module: how to trust the endpoint.
+    tls: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"TokenKeys({self.key})"
 
 
 class SaslListener(Value):
@@ -39,6 +64,9 @@ class SaslListener(Value):
     #: The longest session by mechanism; 0: without end.
     max_reauth_ms: Mapping[str, int]
     failure_delay_ms: int
+    #: What tokens of OAUTHBEARER must say, and where their keys are.
+    token_rules: TokenRules | None = None
+    token_keys: TokenKeys | None = None
 
     def __repr__(self) -> str:
         return f"SaslListener({', '.join(self.mechanisms)})"
@@ -59,9 +87,10 @@ def sasl_listener(config: BrokerConfig, name: str) -> SaslListener:
     """The settings of a listener with SASL; ConfigError if they do not do."""
     mechanisms = tuple(_value(config, _ENABLED, name))
     for mechanism in mechanisms:
-        _check_mechanism(_key(config, _ENABLED, name), mechanism)
+        _check_mechanism(_key(config, _ENABLED, name), mechanism, MECHANISMS)
     if not mechanisms:
-        raise ConfigError(f"{_key(config, _ENABLED, name)}: expected one of {_listed()}")
+        listed = ", ".join(MECHANISMS)
+        raise ConfigError(f"{_key(config, _ENABLED, name)}: expected one of {listed}")
     users = {}
     if PLAIN in mechanisms:
         users = {
@@ -75,7 +104,63 @@ def sasl_listener(config: BrokerConfig, name: str) -> SaslListener:
         _value(config, "sasl.server.max.receive.size", name),
         {each: _value(config, "connections.max.reauth.ms", name, each) for each in mechanisms},
         config["connection.failed.authentication.delay.ms"],
+        *(_tokens(config, name) if OAUTHBEARER in mechanisms else ()),
     )
+
+
+def _tokens(config: BrokerConfig, listener: str) -> tuple[TokenRules, TokenKeys]:
+    """How tokens of a listener are verified. What is missing is refused as by Kafka 4.4."""
+
+    def key(name: str) -> str:
+        return _key(config, name, listener, OAUTHBEARER)
+
+    def value(name: str) -> Any:
+        return config[key(name)]
+
+    # Kafka reads the handler's class only with the prefix of the listener and the mechanism.
+    handler = f"{listener_prefix(listener)}{OAUTHBEARER.lower()}.{_HANDLER}"
+    if config[handler] not in _HANDLERS:
+        raise ConfigError(
+            f"{handler} must be {_HANDLERS[0]}: Kafka's default accepts tokens that nobody has "
+            "signed, and kraftlog none of them"
+        )
+    if config[key(_VALIDATOR)] not in _VALIDATORS:
+        raise ConfigError(
+            f"{key(_VALIDATOR)}={config[key(_VALIDATOR)]}: other classes cannot be loaded; "
+            f"expected {' or '.join(_VALIDATORS)}"
+        )
+    for expected, opened in (
+        ("sasl.oauthbearer.expected.audience", "sasl.oauthbearer.allow.unverified.audience"),
+        ("sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.allow.unverified.issuer"),
+    ):
+        if not value(expected) and not value(opened):
+            raise ConfigError(
+                f"{key(expected)} must be set: otherwise tokens for others would do; or set "
+                f"{opened}=true"
+            )
+    url = (value(_URL) or "").strip()
+    if not url.startswith(("file:/", "https://")):
+        raise ConfigError(
+            f"{key(_URL)}: expected file:///PATH or https://…, where the keys are that sign "
+            "tokens; whoever can change them on the way can log in as anyone"
+        )
+    options = _login_module(config, listener, OAUTHBEARER)
+    rules = TokenRules(
+        frozenset(value("sasl.oauthbearer.expected.audience") or ()),
+        value("sasl.oauthbearer.expected.issuer") or None,
+        value("sasl.oauthbearer.clock.skew.seconds"),
+        value("sasl.oauthbearer.scope.claim.name"),
+        value("sasl.oauthbearer.sub.claim.name"),
+    )
+    keys = TokenKeys(
+        key(_URL),
+        url,
+        max(value("sasl.oauthbearer.jwks.endpoint.refresh.ms"), 1000),
+        value("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),
+        value("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
+        {name: text for name, text in options.items() if name.startswith("ssl.")},
+    )
+    return rules, keys
 
 
 def login_between_brokers(config: BrokerConfig) -> SaslLogin | None:
@@ -98,7 +183,7 @@ def login_at_controllers(config: BrokerConfig) -> SaslLogin | None:
     name = config.controller_listener_names[0].upper()
     if config.protocols.get(name) not in WITH_SASL:
         return None
-    if config[CONTROLLER] != PLAIN and config[CONTROLLER] in MECHANISMS:
+    if config[CONTROLLER] != PLAIN and config[CONTROLLER] in NODE_MECHANISMS:
         raise ConfigError(
             f"{CONTROLLER}={config[CONTROLLER]}: expected {PLAIN}; the credentials of SCRAM are in "
             "the metadata log, which a controller has only once it is logged in"
@@ -118,7 +203,7 @@ def check_sasl(config: BrokerConfig) -> None:
 
 def _login(config: BrokerConfig, key: str, listener: str) -> SaslLogin:
     mechanism: str = config[key]
-    _check_mechanism(key, mechanism)
+    _check_mechanism(key, mechanism, NODE_MECHANISMS)
     options = _login_module(config, listener, mechanism)
     for option in ("username", "password"):
         if not options.get(option):
@@ -127,14 +212,10 @@ def _login(config: BrokerConfig, key: str, listener: str) -> SaslLogin:
     return SaslLogin(mechanism, options["username"], options["password"])
 
 
-def _check_mechanism(key: str, mechanism: str) -> None:
-    if mechanism not in MECHANISMS:
+def _check_mechanism(key: str, mechanism: str, among: Sequence[str]) -> None:
+    if mechanism not in among:
         why = _WHY_NOT.get(mechanism, f"there is no mechanism {mechanism}")
-        raise ConfigError(f"{key}: {why}; expected one of {_listed()}")
-
-
-def _listed() -> str:
-    return ", ".join(MECHANISMS)
+        raise ConfigError(f"{key}: {why}; expected one of {', '.join(among)}")
 
 
 def _login_module(config: BrokerConfig, listener: str, mechanism: str) -> dict[str, str]:
@@ -142,7 +223,7 @@ def _login_module(config: BrokerConfig, listener: str, mechanism: str) -> dict[s
     key = _jaas_key(listener, mechanism)
     text = config[key]
     if not text:
-        raise ConfigError(f"{key} must be set: it has the users of {mechanism}")
+        raise ConfigError(f"{key} must be set: it has the login module of {mechanism}")
     module, options = parse_jaas(text, key)
     expected = LOGIN_MODULES[mechanism]
     if module != expected:

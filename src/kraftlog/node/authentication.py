@@ -12,7 +12,8 @@ from kraftlog.effects import printable
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.sasl import accept
-from kraftlog.sasl.accept import LoginRefusedError
+from kraftlog.sasl.accept import LoginRefusedError, RefusingToken
+from kraftlog.sasl.jwt import TokenError, UnknownKeyError, check_token
 from kraftlog.sasl.scram import NUMBERS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
@@ -25,13 +26,24 @@ from kraftlog.wire.messages.sasl_authenticate import (
 from kraftlog.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
     from kraftlog.config.sasl import SaslListener
     from kraftlog.node.node import Node
     from kraftlog.sasl.accept import Exchange
+    from kraftlog.sasl.jwt import Jwk, Token
     from kraftlog.sasl.scram import ScramCredential
     from kraftlog.types import Buffer, Now
+
+    class TokenKeySource(Protocol):
+        """The keys that sign the tokens of a listener; the host reads and renews them."""
+
+        def current(self) -> tuple[Jwk, ...]:
+            """The newest keys; none if they could not be read yet."""
+
+        def renew(self) -> None:
+            """Fetch them soon, because a token names another one."""
+
 
 #: Refused logins are logged at most this often.
 LOG_INTERVAL_MS = 1000
@@ -64,6 +76,8 @@ class Authentication:
             if each.protocol in WITH_SASL
         }
         self.counts = {name: AuthenticationCounts() for name in self.listeners}
+        #: By listener; from the host.
+        self.token_keys: dict[str, TokenKeySource] = {}
         self._secret = b""
         self._log_from_ms = 0
         self._unlogged = 0
@@ -74,9 +88,13 @@ class Authentication:
         if listener is not None:
             Authenticator(self, listener, connection)
 
-    def exchange(self, mechanism: str, listener: SaslListener) -> Exchange:
+    def exchange(self, mechanism: str, name: str) -> Exchange:
+        """What a client and this node say to each other on a listener."""
+        listener = self.listeners[name]
         if mechanism == accept.PLAIN:
             return accept.plain(listener.users)
+        if mechanism == accept.OAUTHBEARER:
+            return accept.oauthbearer(lambda text: self._check_token(text, name))
         rng = self.node.config.rng
         if not self._secret:
             self._secret = rng.getrandbits(256).to_bytes(32, "big")
@@ -85,6 +103,16 @@ class Authentication:
             return self.node.image.scram.get((NUMBERS[mechanism], user))
 
         return accept.scram(mechanism, credential_of, f"{rng.getrandbits(192):048x}", self._secret)
+
+    def _check_token(self, text: str, name: str) -> Token:
+        source, rules = self.token_keys.get(name), self.listeners[name].token_rules
+        if source is None or rules is None:
+            raise TokenError("there are no keys")
+        try:
+            return check_token(text, source.current(), rules, self.node.now.wall_ms)
+        except UnknownKeyError:
+            source.renew()
+            raise
 
     def log(self, line: str, now: Now) -> None:
         """Log a refused login, unless one was logged a moment ago."""
@@ -114,7 +142,10 @@ class Authenticator:
         self._is_bare = False
         #: Whether it has logged in before.
         self._is_renewal = False
+        #: Whether a refusal is counted and logged, and only the client's last word is missing.
+        self._is_refused = False
         self._session: SessionEnd | None = None
+        self._lifetime_ms = 0
         self._max_frame: int = connection.max_frame
         self._max_receive = min(listener.max_receive_size, MAX_RECEIVE)
         self._shut()
@@ -206,7 +237,7 @@ class Authenticator:
             self._refuse(pending, None, "it changes the mechanism of its session", now)
             return
         self._mechanism = request.mechanism
-        self._exchange = self._common.exchange(request.mechanism, self._listener)
+        self._exchange = self._common.exchange(request.mechanism, self._connection.listener_name)
         next(self._exchange)
         self._is_bare = pending.version == 0
         pending.respond(response)
@@ -248,9 +279,13 @@ class Authenticator:
         """The answer to a token; the last one ends the exchange."""
         assert self._exchange is not None
         try:
-            return self._exchange.send(token)
+            answer = self._exchange.send(token)
         except StopIteration as ended:
             accepted = ended.value
+        else:
+            if isinstance(answer, RefusingToken):
+                self._note_refusal(answer.why, now)
+            return answer
         principal = f"User:{accepted.user}"
         if self._is_renewal and principal != self._connection.principal:
             raise LoginRefusedError(
@@ -258,11 +293,11 @@ class Authenticator:
                 answer="Cannot change principals during re-authentication",
                 user=accepted.user,
             )
-        self._accept(principal, now)
+        self._accept(principal, accepted.expires_ms, now)
         last: bytes = accepted.last
         return last
 
-    def _accept(self, principal: str, now: Now) -> None:
+    def _accept(self, principal: str, expires_ms: int | None, now: Now) -> None:
         """The client has proved who it is: the node serves its requests."""
         connection, counts = self._connection, self._counts
         if self._is_renewal:
@@ -272,17 +307,18 @@ class Authenticator:
         self._exchange, self._is_renewal = None, True
         connection.principal = principal
         connection.gate, connection.max_frame = None, self._max_frame
-        lifetime_ms = self._lifetime_ms
+        lifetime_ms = self._listener.max_reauth_ms[self._mechanism]
+        if expires_ms is not None:
+            # 0 would be a session without end; a token may have expired within the clock skew.
+            remaining_ms = max(expires_ms - now.wall_ms, 1)
+            lifetime_ms = min(lifetime_ms, remaining_ms) if lifetime_ms > 0 else remaining_ms
+        self._lifetime_ms = lifetime_ms
         if lifetime_ms > 0:
             if self._session is not None:
                 self._session.is_over = True
             self._session = SessionEnd(self, connection)
             self._common.node.wait(self._session, now.monotonic_ms + lifetime_ms)
         self._is_bare = False
-
-    @property
-    def _lifetime_ms(self) -> int:
-        return self._listener.max_reauth_ms[self._mechanism]
 
     def session_ends(self) -> None:
         self._shut()
@@ -293,7 +329,8 @@ class Authenticator:
 
     def login_is_overdue(self, now: Now) -> None:
         """Close the connection of a client that takes too long."""
-        self._counts.failed += 1
+        if not self._is_refused:
+            self._counts.failed += 1
         why = f"its client has not logged in within {LOGIN_MS // 1000} s"
         self._common.log(f"closed the connection from {self._connection.peer}: {why}", now)
         self._connection.fail(ConnectionAbortedError(why))
@@ -311,6 +348,17 @@ class Authenticator:
         self, pending: PendingResponse, response: Any, why: str, now: Now, *, user: str = ""
     ) -> None:
         """Respond after a while, and close the connection; nothing else is read from it."""
+        if not self._is_refused:
+            self._note_refusal(why, now, user=user)
+        connection = self._connection
+        connection.mute()
+        refusal = DelayedRefusal(connection, pending, response)
+        pending.waiter = refusal
+        self._common.node.wait(refusal, now.monotonic_ms + self._listener.failure_delay_ms)
+
+    def _note_refusal(self, why: str, now: Now, *, user: str = "") -> None:
+        """Count and log a refused login, once."""
+        self._is_refused = True
         if self._is_renewal:
             self._counts.failed_renewals += 1
         else:
@@ -323,10 +371,6 @@ class Authenticator:
             f"{connection.listener_name}: {why}",
             now,
         )
-        connection.mute()
-        refusal = DelayedRefusal(connection, pending, response)
-        pending.waiter = refusal
-        self._common.node.wait(refusal, now.monotonic_ms + self._listener.failure_delay_ms)
 
 
 class LoginDeadline:

@@ -1,4 +1,4 @@
-"""The server's side of SASL: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+"""The server's side of SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
 
 An exchange is a generator: it gets what the client sends, yields what to send, and returns the
 user's name with the last message for the client. It raises `LoginRefusedError` as soon as the
@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from kraftlog.errors import KraftlogError
 from kraftlog.sasl import scram as rules
+from kraftlog.sasl.jwt import TokenError
 from kraftlog.sasl.scram import ScramKeys
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
+    from kraftlog.sasl.jwt import Token
     from kraftlog.sasl.scram import ScramCredential
 
     Exchange = Generator[bytes, bytes, "Accepted"]
 
 PLAIN = "PLAIN"
-#: The mechanisms of a broker.
-MECHANISMS = (PLAIN, *rules.NUMBERS)
+OAUTHBEARER = "OAUTHBEARER"
+#: The mechanisms of a listener, and those by which nodes log in at each other.
+MECHANISMS = (PLAIN, *rules.NUMBERS, OAUTHBEARER)
+NODE_MECHANISMS = MECHANISMS[:-1]
 _OTHER_USER = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
@@ -46,6 +50,15 @@ class Accepted(Value):
 
     user: str
     last: bytes
+    #: When the credential expires; None: never.
+    expires_ms: int | None = None
+
+
+class RefusingToken(bytes):
+    """A token by which the server refuses a login, and lets the client have the last word."""
+
+    #: For the operator.
+    why = ""
 
 
 def plain(users: Mapping[str, str]) -> Exchange:
@@ -117,6 +130,51 @@ def scram(
         raise LoginRefusedError("unknown user" if found is None else "wrong password", user=known)
     verifier = rules.keyed(mechanism, credential.server_key, signed)
     return Accepted(user, b"v=" + b64encode(verifier))
+
+
+#: RFC 7628, 3.1, as Kafka reads it: the header, then pairs of a key and a value.
+_FIRST_OF_BEARER = (
+    r"n,(?:a=(?P<user>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
+    r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
+)
+_BEARER = r"(?i:bearer) +([-_~+/.a-zA-Z0-9]+=*)"
+#: What RFC 7628, 3.2.2, has a server say of a token; nothing about the reason.
+INVALID_TOKEN = '{"status":"invalid_token"}'  # noqa: S105 - no password
+
+
+def oauthbearer(check: Callable[[str], Token]) -> Exchange:
+    """RFC 7628. `check` returns whose token it is, or raises TokenError."""
+    authorization, text = _bearer_first((yield b""))
+    try:
+        token = check(text)
+    except TokenError as error:
+        refusing = RefusingToken(INVALID_TOKEN.encode())
+        refusing.why = f"invalid token: {error}"
+        yield refusing
+        # Whatever the client says now, it may not try another token on this connection.
+        raise LoginRefusedError(refusing.why, answer=INVALID_TOKEN) from None
+    if authorization not in {"", token.user}:
+        raise LoginRefusedError("it asks to act for another user", answer=_OTHER_USER)
+    return Accepted(token.user, b"", token.expires_ms)
+
+
+def _bearer_first(message: bytes) -> tuple[str, str]:
+    """The authorization id, and the token; extensions are read and left alone, as by Kafka."""
+    import re
+
+    refused = LoginRefusedError("its OAUTHBEARER message is malformed")
+    try:
+        found = re.fullmatch(_FIRST_OF_BEARER, message.decode())
+    except UnicodeDecodeError:
+        raise refused from None
+    if found is None:
+        raise refused
+    pairs = [pair.partition("=") for pair in found["pairs"].split("\x01")[:-1]]
+    credentials = [value for key, _, value in pairs if key == "auth"]
+    bearer = re.fullmatch(_BEARER, credentials[0]) if len(credentials) == 1 else None
+    if bearer is None:
+        raise refused
+    return found["user"] or "", bearer[1]
 
 
 def _client_first(message: bytes) -> tuple[str, str, str, str]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.config.endpoints import Listener
+    from kraftlog.node.authentication import TokenKeySource
     from kraftlog.runner.peer_login import PeerLogins
     from kraftlog.server.tls_listeners import TlsListeners
 
@@ -65,6 +66,7 @@ def serve(
     """
     refuse_unsafe(settings)
     tls = _tls(settings)
+    token_keys = _token_keys(settings)
     gc.set_threshold(*GC_THRESHOLDS)
     max_files = _raise_file_limit()
     max_log_files = min(MAX_OPEN_LOG_FILES, max_files // 4)
@@ -116,6 +118,8 @@ def serve(
         previous_broker_epoch=opened.broker_epoch,
     )
     node = Node(config, runner.logs, metadata, read_clock())
+    if node.authentication is not None:
+        node.authentication.token_keys = token_keys
     del metadata  # the node does not need the snapshot's records any more
     runner.set_node(node)
     server.set_node(node, runner)
@@ -231,6 +235,15 @@ def _logins(settings: BrokerConfig) -> PeerLogins | None:
         login_at_controllers(settings),
         lambda: f"{_Rng().getrandbits(192):048x}",
     )
+
+
+def _token_keys(settings: BrokerConfig) -> dict[str, TokenKeySource]:
+    """The keys of tokens by listener; without SASL nothing of it is imported."""
+    if not settings.uses_sasl:
+        return {}
+    from kraftlog.server.token_keys import token_key_sources
+
+    return token_key_sources(settings)
 
 
 def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
