@@ -161,7 +161,7 @@ def test_kafka_python_logs_in_by_a_token(node: NodeProcess) -> None:
 def test_a_refused_token_is_answered_before_the_connection_is_closed(node: NodeProcess) -> None:
     """RFC 7628, 3.2.2, and the same for every reason; a second token is not tried."""
     answers = set()
-    for said, index in ((claims(exp=now_s() - 99), 0), (claims(aud="x"), 0), (claims(), 1)):
+    for said, index in ((claims(exp=now_s() - 99, iat=0), 0), (claims(aud="x"), 0), (claims(), 1)):
         for last in ("\x01", f"n,,\x01auth=Bearer {token()}\x01\x01"):
             with Raw(node.port) as raw:
                 raw.handshake("OAUTHBEARER")
@@ -199,7 +199,7 @@ def test_a_session_ends_with_its_token(node: NodeProcess, seconds: int) -> None:
     """KIP-368; a token that has expired within the clock skew does not last for ever."""
     with Raw(node.port) as raw:
         raw.handshake("OAUTHBEARER")
-        response = send_token(raw, token(claims(exp=now_s() + seconds)))
+        response = send_token(raw, token(claims(exp=now_s() + seconds, iat=0)))
         assert response.error_code == ErrorCode.NONE
         assert 0 < response.session_lifetime_ms <= 2000
         deadline = Deadline(LIMIT_S)

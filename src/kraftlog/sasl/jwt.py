@@ -106,8 +106,11 @@ def _check_signature(
 def _check_claims(claims: Mapping[str, Any], rules: TokenRules, now_ms: int) -> Token:
     now_s = now_ms // 1000
     expires_s, not_before_s = _time(claims, "exp"), _time(claims, "nbf")
-    if expires_s is None or _time(claims, "iat") is None:
+    issued_s = _time(claims, "iat")
+    if expires_s is None or issued_s is None:
         raise TokenError("it has no exp or no iat")
+    if expires_s < max(issued_s, not_before_s or 0):
+        raise TokenError("it ends before it begins")
     if now_s - rules.skew_s >= expires_s:
         raise TokenError("it has expired")
     if not_before_s is not None and now_s + rules.skew_s < not_before_s:
