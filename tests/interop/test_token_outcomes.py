@@ -65,7 +65,7 @@ def messages() -> dict[str, str]:
         "without exp": {"exp": None},
         "without iat": {"iat": None},
         "from the future": {"iat": now + 900, "exp": now + 1800},
-        "not valid yet": {"nbf": now + 90},
+        "not valid yet": {"nbf": now + 900, "exp": now + 1800},
         "valid within the skew": {"nbf": now + 5},
         "another issuer": {"iss": "https://other.example"},
         "another audience": {"aud": "stranger"},
