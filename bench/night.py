@@ -203,6 +203,8 @@ def run(command: Sequence[str], log: str, limit_s: float) -> str:
     Nothing of the group is left afterwards, also if this process is told to stop.
     """
     os.makedirs(os.path.dirname(log), exist_ok=True)
+    # A signal that came between the start of the group and `try` would leave the group behind.
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     with open(log, "wb") as output:
         process = subprocess.Popen(
             command,
@@ -211,8 +213,10 @@ def run(command: Sequence[str], log: str, limit_s: float) -> str:
             stdout=output,
             stderr=output,
             start_new_session=True,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, held),
         )
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         code = process.wait(limit_s)
     except subprocess.TimeoutExpired:
         return f"stopped after {duration_text(limit_s)}"

@@ -57,7 +57,7 @@ def _check_package(settings: TokenKeys) -> None:
     if not is_there:
         raise ConfigError(
             f"{settings.key}: tokens of OAUTHBEARER are verified by the package cryptography: pip "
-            "install 'kraftlog[security]'"
+            "install 'kraftlog[secure]'"
         )
 
 
