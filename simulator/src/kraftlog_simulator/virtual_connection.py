@@ -6,6 +6,7 @@ from collections import deque
 
 from kraftlog.errors import InternalError, ProtocolError, UnansweredError
 from kraftlog.node.pending_response import PendingResponse
+from kraftlog.types import ANONYMOUS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 class VirtualConnection:
     """Collects responses in the order of the requests."""
+
+    principal = ANONYMOUS
+    closed = False
 
     def __init__(self, serves: int = BROKER, name: str = "PLAINTEXT") -> None:
         self.responses: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()

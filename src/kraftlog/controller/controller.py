@@ -56,6 +56,7 @@ DECISIONS = {
     ApiKey.ALTER_CONFIGS: ("configs", "decide_alter_configs"),
     ApiKey.UPDATE_FEATURES: ("features", "decide_update_features"),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("scram", "decide_alter_scram"),
+    ApiKey.ALTER_CLIENT_QUOTAS: ("client_quotas", "decide_alter_client_quotas"),
     ApiKey.ALLOCATE_PRODUCER_IDS: ("producer_ids", "decide_allocate_producer_ids"),
     ApiKey.BROKER_REGISTRATION: ("brokers", "decide_register_broker"),
     ApiKey.BROKER_HEARTBEAT: ("brokers", "decide_broker_heartbeat"),

@@ -110,6 +110,11 @@ def _alter_scram(request: Any, _: int, code: int) -> dict[str, Any]:
     return {"results": [result(user=name, error_code=code) for name in names]}
 
 
+def _alter_client_quotas(request: Any, _: int, code: int) -> dict[str, Any]:
+    result = _module(ApiKey.ALTER_CLIENT_QUOTAS).EntryResult
+    return {"entries": [result(error_code=code, entity=each.entity) for each in request.entries]}
+
+
 def _with(**others: Any) -> Callable[[Any, int, int], dict[str, Any]]:
     """The error code, and other required fields."""
 
@@ -129,6 +134,7 @@ _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.BROKER_HEARTBEAT: _with(should_shut_down=False),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
+    ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     ApiKey.ALLOCATE_PRODUCER_IDS: _with(producer_id_start=-1, producer_id_len=0),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _with(responses=()),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: _with(topics=()),

@@ -12,6 +12,7 @@ from kraftlog.effects import StopNode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.metadata.loader import MetadataPublisher
+from kraftlog.node.client_quotas import ClientQuotas
 from kraftlog.node.feature_levels import FeatureLevels
 from kraftlog.node.quorum.addresses import advertised_endpoints
 from kraftlog.node.quorum.discovery import Discovery
@@ -70,6 +71,17 @@ def authentication(node: Node) -> Authentication | None:
     from kraftlog.node.authentication import Authentication
 
     return Authentication(node)
+
+
+def client_quotas(node: Node) -> ClientQuotas:
+    settings = node.config.settings
+    return ClientQuotas(
+        settings.quota_window_num,
+        1000 * settings.quota_window_size_seconds,
+        node.metadata_loader,
+        lambda: node.now,
+        node.wait_for_ms,
+    )
 
 
 def quorum_driver(node: Node, metadata: RecoveredMetadata) -> QuorumDriver:
@@ -314,6 +326,7 @@ def publishers(node: Node) -> list[MetadataPublisher]:
         FeatureLevels(node.metadata_loader),
         node.encoded_topics,
         node.topic_configs,
+        node.client_quotas,
     ]
     if node.active_controller is not None:
         from kraftlog.node.controller.unclean_elections import UncleanElections

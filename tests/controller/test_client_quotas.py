@@ -1,0 +1,89 @@
+"""AlterClientQuotas, as Kafka's ClientQuotaControlManager decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.image import Image
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from tests.controller.cluster import Cluster
+
+RATE = "producer_byte_rate"
+USER, CLIENT = ("user", "alice"), ("client-id", "c")
+INVALID = ErrorCode.INVALID_REQUEST
+
+
+def alter(
+    cluster: Cluster,
+    entity: list[tuple[str, str | None]],
+    *ops: tuple[str, float | None],
+    validate_only: bool = False,
+) -> Any:
+    entry = EntryData(
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+        ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in ops],
+    )
+    request = AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
+    (result,) = cluster.ask(ApiKey.ALTER_CLIENT_QUOTAS, request).response.entries
+    assert [(it.entity_type, it.entity_name) for it in result.entity] == entity
+    return result
+
+
+def test_quotas_are_stored_changed_and_removed() -> None:
+    cluster = Cluster()
+    assert alter(cluster, [USER, CLIENT], (RATE, 10.0)).error_code == 0
+    entity = (CLIENT, USER)
+    assert cluster.committed.quotas == {entity: {RATE: 10.0}}
+    assert Image.of(list(cluster.committed.records())).quotas == cluster.committed.quotas
+    end = len(cluster.log)
+    assert alter(cluster, [USER, CLIENT], (RATE, 10.0)).error_code == 0  # nothing to write
+    assert alter(cluster, [USER, CLIENT], (RATE, 11.0), validate_only=True).error_code == 0
+    assert len(cluster.log) == end
+    assert alter(cluster, [("user", None)], (RATE, 5.0)).error_code == 0
+    assert alter(cluster, [USER, CLIENT], (RATE, None), ("consumer_byte_rate", 7.0)).error_code == 0
+    assert cluster.committed.quotas == {
+        entity: {"consumer_byte_rate": 7.0},
+        (("user", None),): {RATE: 5.0},
+    }
+    assert alter(cluster, [USER, CLIENT], ("anything", None)).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("entity", "key", "value", "code"),
+    [
+        ([], RATE, 1.0, INVALID),
+        ([("user", "")], RATE, 1.0, INVALID),
+        ([("group", "g")], RATE, 1.0, INVALID),
+        ([USER, USER], RATE, 1.0, INVALID),
+        ([USER, ("ip", "1.2.3.4")], RATE, 1.0, INVALID),
+        ([("ip", "1.2.3.4")], RATE, 1.0, INVALID),
+        ([USER], "connection_creation_rate", 1.0, INVALID),
+        ([USER], "unknown", 1.0, INVALID),
+        ([USER], RATE, 0.0, INVALID),
+        ([USER], RATE, -1.0, INVALID),
+        ([USER], RATE, float("nan"), INVALID),
+        ([USER], RATE, 1.5, INVALID),
+        ([USER], RATE, 1e30, INVALID),
+        ([USER], RATE, 1.0, ErrorCode.NONE),
+        ([USER], "request_percentage", 1.0, ErrorCode.UNSUPPORTED_VERSION),
+        ([USER], "controller_mutation_rate", 1.0, ErrorCode.UNSUPPORTED_VERSION),
+        ([("ip", None)], "connection_creation_rate", 1.0, ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+def test_changes_are_refused_with_kafkas_codes(
+    entity: list[tuple[str, str | None]], key: str, value: float, code: int
+) -> None:
+    """An entity of which one change is refused keeps all that it has."""
+    cluster = Cluster()
+    end = len(cluster.log)
+    assert alter(cluster, entity, (RATE, None), (key, value)).error_code == code
+    assert (len(cluster.log) > end) is (code == ErrorCode.NONE)
