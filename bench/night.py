@@ -213,7 +213,7 @@ def run(command: Sequence[str], log: str, limit_s: float) -> str:
             stdout=output,
             stderr=output,
             start_new_session=True,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, held),
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, held),  # noqa: PLW1509 - there is one thread
         )
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)

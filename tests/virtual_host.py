@@ -259,6 +259,7 @@ class VirtualHost:
         ):
             return
         pending = PendingResponse(connection)
+        pending.size = len(buffer) - 4
         connection.responses.append(pending)
         self.node.frame(pending, buffer, 4, len(buffer), self.now)
 

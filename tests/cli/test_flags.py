@@ -45,7 +45,7 @@ TOOLS = {
     ),
     "storage": (STORAGE, ("info", "format", "random-uuid", "version-mapping")),
 }
-QUOTAS = "there are no quotas or users"
+QUOTAS = "kafka-configs sets quotas"
 #: Command, flag -> why it is not supported.
 UNSUPPORTED = {
     ("topics", "--delete-config"): "Kafka 4 refuses it too",

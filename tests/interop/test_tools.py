@@ -53,13 +53,6 @@ DIFFERENCES = {
         r"InvalidConfigurationException: .*shred",
         "kraftlog's message has the key, the value and what was expected",
     ),
-    (
-        "kafka-configs --entity-type users --entity-name alice"
-        " --alter --add-config producer_byte_rate=1024"
-    ): (
-        r"(?i)alice|do not enforce quotas|^. exit 1|^\? ",
-        "quotas are not enforced, so they can't be set",
-    ),
     "kafka-configs --entity-type brokers --entity-name 1 --alter --add-config node.id=7": (
         r"org.apache.kafka.common.errors.*node\.id",
         "the message and the error code differ: kraftlog returns INVALID_CONFIG",

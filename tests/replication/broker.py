@@ -19,6 +19,7 @@ from kraftlog.effects import (
 )
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.loader import MetadataLoader
+from kraftlog.node.client_quotas import ClientQuotas
 from kraftlog.node.fetch.handler import fetch_topics
 from kraftlog.node.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchSessions
 from kraftlog.records.header import read_header
@@ -158,6 +159,7 @@ class Broker(ReplicatingNode):
         )
         self.loader.publishers += [configs, self.replica_manager]
         # What the Fetch handler needs of a node.
+        self.client_quotas = ClientQuotas(11, 1000, self.loader, lambda: self.now, self.wait_for_ms)
         self.fetch_sessions = FetchSessions(10, Random(broker_id))
         self.sliced = Sliced()
         self.max_fetch_bytes = 1 << 30

@@ -25,6 +25,7 @@ class VirtualConnection:
         self.listener_name = name
         self.host = "127.0.0.1"
         self.principal = ANONYMOUS
+        self.closed = False
         self.request_templates: RequestTemplates | None = None
         self.failure: UnansweredError | OSError | None = None
         #: How many requests in progress keep the next one from starting.

@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
 def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
     """The type and name of the entity; "" is the default for all brokers, None every entity."""
     if options.entity_type in _UNSUPPORTED_TYPES:
-        raise UsageError(f"--entity-type {options.entity_type}: quotas are not supported yet")
+        raise UsageError(f"--entity-type {options.entity_type}: kafka-configs sets quotas")
     entities = [
         (kind, getattr(options, flag.replace("-", "_")))
         for flag, kind in _FLAGS.items()

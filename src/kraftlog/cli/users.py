@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _name(options: argparse.Namespace) -> str | None:
     name: str | None = options.user if options.user is not None else options.entity_name
     if options.entity_default or name == "":
-        raise UsageError("--entity-type users: expected a name; quotas are not supported yet")
+        raise UsageError("--entity-type users: expected a name; kafka-configs sets quotas")
     return name
 
 
@@ -69,7 +69,7 @@ def _check_mechanisms(names: Iterable[str]) -> None:
     for name in names:
         if name not in NUMBERS:
             raise UsageError(
-                f"{name}: expected one of {', '.join(NAMES.values())}; quotas are not supported yet"
+                f"{name}: expected one of {', '.join(NAMES.values())}; kafka-configs sets quotas"
             )
 
 

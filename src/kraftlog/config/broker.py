@@ -225,6 +225,11 @@ class BrokerConfig:
     replication_quota_window_num: int = setting()
     replication_quota_window_size_seconds: int = setting()
 
+    # Quotas of clients -------------------------------------------------------------------------
+
+    quota_window_num: int = setting()
+    quota_window_size_seconds: int = setting()
+
     # Logs --------------------------------------------------------------------------------------
 
     log_retention_check_interval_ms: int = setting()

@@ -202,6 +202,10 @@ _BROKER = {
     "replica.alter.log.dirs.io.max.bytes.per.second": (
         "Bytes per second that replicas are copied at between log directories."
     ),
+    "quota.window.num": "Windows over which the rate of a client is measured for its quota.",
+    "quota.window.size.seconds": (
+        "Length of a window over which the rate of a client is measured for its quota."
+    ),
     "replication.quota.window.num": "Windows over which the rate of a throttle is measured.",
     "replication.quota.window.size.seconds": (
         "Length of a window over which the rate of a throttle is measured."

@@ -58,6 +58,7 @@ DECISIONS = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("scram", "decide_alter_scram"),
     ApiKey.CREATE_ACLS: ("acls", "decide_create_acls"),
     ApiKey.DELETE_ACLS: ("acls", "decide_delete_acls"),
+    ApiKey.ALTER_CLIENT_QUOTAS: ("client_quotas", "decide_alter_client_quotas"),
     ApiKey.ALLOCATE_PRODUCER_IDS: ("producer_ids", "decide_allocate_producer_ids"),
     ApiKey.BROKER_REGISTRATION: ("brokers", "decide_register_broker"),
     ApiKey.BROKER_HEARTBEAT: ("brokers", "decide_broker_heartbeat"),

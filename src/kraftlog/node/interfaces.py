@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kraftlog.node.broker.cordoned_directories import CordonedDirectories
     from kraftlog.node.broker.failed_leaders import FailedLeaders
     from kraftlog.node.broker.producer_ids import ProducerIds
+    from kraftlog.node.client_quotas import ClientQuotas
     from kraftlog.node.config import BrokerAddress, NodeConfig
     from kraftlog.node.controller.active_controller import ActiveController
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
         def config(self) -> NodeConfig: ...
         @property
         def config_layers(self) -> Callable[[], ConfigLayers]: ...
+        @property
+        def client_quotas(self) -> ClientQuotas: ...
         @property
         def cordoned_directories(self) -> CordonedDirectories: ...
         @property

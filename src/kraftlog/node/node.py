@@ -108,6 +108,7 @@ class Node(ReplicatingNode):
         self.replica_manager = parts.replica_manager(self)
         self.delayed_operations = DelayedOperations(self.fail)
         self.authentication = parts.authentication(self)
+        self.client_quotas = parts.client_quotas(self)
         #: Upper bound of a fetch response, whatever the client asks for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(

@@ -13,6 +13,7 @@ from kraftlog.effects import StopNode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.metadata.loader import MetadataPublisher
+from kraftlog.node.client_quotas import ClientQuotas
 from kraftlog.node.feature_levels import FeatureLevels
 from kraftlog.node.quorum.addresses import advertised_endpoints
 from kraftlog.node.quorum.discovery import Discovery
@@ -85,6 +86,17 @@ def authorizer(node: Node) -> Authorizer | None:
         settings.super_users,
         allow_everyone_without_acl=settings.allow_everyone_without_acl,
         has_loaded=lambda: node.quorum.has_caught_up,
+    )
+
+
+def client_quotas(node: Node) -> ClientQuotas:
+    settings = node.config.settings
+    return ClientQuotas(
+        settings.quota_window_num,
+        1000 * settings.quota_window_size_seconds,
+        node.metadata_loader,
+        lambda: node.now,
+        node.wait_for_ms,
     )
 
 
@@ -331,6 +343,7 @@ def publishers(node: Node) -> list[MetadataPublisher]:
         FeatureLevels(node.metadata_loader),
         node.encoded_topics,
         node.topic_configs,
+        node.client_quotas,
     ]
     if node.authorizer is not None:
         from kraftlog.node.authorization import AclPublisher

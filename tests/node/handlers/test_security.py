@@ -1,4 +1,4 @@
-"""ACLs and tokens are refused; credentials can be described, quotas not changed.
+"""ACLs and tokens are refused; credentials and quotas of the log are described.
 
 tests/interop/test_responses.py compares responses with those of Kafka 4.3.1 without an authorizer.
 """
@@ -11,7 +11,6 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
-from kraftlog.wire.messages import alter_client_quotas as quota_changes
 from kraftlog.wire.messages import create_acls, create_delegation_token, delete_acls
 from kraftlog.wire.messages import describe_client_quotas as quotas
 from kraftlog.wire.messages import describe_user_scram_credentials as scram
@@ -142,21 +141,3 @@ def test_quotas_of_the_log_are_described(
     response = ask(host, ApiKey.DESCRIBE_CLIENT_QUOTAS, request)
     assert response.error_code == ErrorCode.NONE
     assert [entry.values[0].value for entry in response.entries] == expected_values
-
-
-def test_quotas_cannot_be_set(host: VirtualHost) -> None:
-    def alter(key: str, *, remove: bool) -> Any:
-        entity = quota_changes.EntityData(entity_type="user", entity_name="alice")
-        change = quota_changes.OpData(key=key, value=1.0, remove=remove)
-        entry = quota_changes.EntryData(entity=[entity], ops=[change])
-        request = quota_changes.AlterClientQuotasRequest(entries=[entry], validate_only=False)
-        (entry_result,) = ask(host, ApiKey.ALTER_CLIENT_QUOTAS, request).entries
-        return entry_result
-
-    for entry_result in (
-        alter("consumer_byte_rate", remove=False),
-        alter("producer_byte_rate", remove=True),
-    ):
-        assert entry_result.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert entry_result.error_message == "Brokers of this version do not enforce quotas."
-    assert alter("consumer_byte_rate", remove=True).error_code == ErrorCode.NONE

@@ -154,6 +154,7 @@ class FetchTemplate:
             or not buffer.startswith(self._suffix, offset_start + 8)
             or (self._session is not None and not self._is_next(self._session, buffer, pos))
             or self._is_refused
+            or self.node.client_quotas.is_active
         ):
             return False
         (offset,) = _INT64.unpack_from(buffer, offset_start)

@@ -219,6 +219,10 @@ class DelayedFetch:
 
     def respond(self, now: Now) -> None:
         self.done = True
+        throttled = self._throttled_response()
+        if throttled is not None:
+            self.pending.respond(throttled)
+            return
         session = self.session
         if session is None and self.request.session_epoch == INITIAL_EPOCH:
             session = self.node.fetch_sessions.open(self.request, self.pending.version, now)
@@ -228,6 +232,23 @@ class DelayedFetch:
             session.sent_encoded(self.reading.encoded)
         self._count(response)
         self.pending.respond(response)
+
+    def _throttled_response(self) -> FetchResponse | None:
+        """A response without records if they would exceed the quota of a consumer."""
+        quotas, session = self.node.client_quotas, self.session
+        if not quotas.is_active or self.is_by_follower:
+            return None
+        if session is not None and session.epoch != self.epoch:
+            return None
+        throttle_ms = quotas.fetched(self.pending, self.reading.size)
+        if not throttle_ms:
+            return None
+        return FetchResponse(
+            throttle_time_ms=throttle_ms,
+            error_code=ErrorCode.NONE,
+            session_id=NO_SESSION if session is None or session.is_closed else session.id,
+            responses=(),
+        )
 
     def _response_in(self, session: FetchSession | None) -> FetchResponse:
         """The response, or an error if the session has since served another request.

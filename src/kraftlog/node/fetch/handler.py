@@ -35,6 +35,8 @@ def fetch_topics(
     node: ServingNode, pending: PendingResponse, request: FetchRequest, now: Now
 ) -> Iterator[int] | None:
     """Serve a fetch of topics' partitions, in its session if it has one."""
+    if node.client_quotas.is_active:
+        request = node.client_quotas.bounded(pending, request)
     session: FetchSession | None = None
     if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:
         resumed = node.fetch_sessions.resume(request, pending.version, now)

@@ -240,6 +240,10 @@ class LargeFetch(DelayedFetch):
 
     def _respond_in_steps(self) -> Iterator[int]:
         self.done = True
+        throttled = self._throttled_response()
+        if throttled is not None:
+            self.pending.respond(throttled)
+            return
         session = self.session
         if session is None and self.request.session_epoch == INITIAL_EPOCH:
             session = yield from self.node.fetch_sessions.open_in_steps(

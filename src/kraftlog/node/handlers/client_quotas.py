@@ -1,19 +1,17 @@
 """DescribeClientQuotas 0-1 and AlterClientQuotas 0-1.
 
-Brokers do not enforce quotas, so none can be set. Quotas in a metadata log written by Kafka are
-described.
+The controller decides on changes; a broker describes the quotas of its image.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.node.handlers import forwarding
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
-from kraftlog.wire.messages import alter_client_quotas as alter
 from kraftlog.wire.messages import describe_client_quotas as describe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from kraftlog.metadata.image import Image
@@ -29,16 +27,13 @@ EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 #: Matches any name in a filter.
 ANY = object()
 
-NOT_ENFORCED = "Brokers of this version do not enforce quotas."
 
-
-def handle(node: ServingNode, pending: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - interface of handlers
+def handle(node: ServingNode, pending: PendingResponse, request: Any, now: Now) -> None:
     assert pending.api is not None
     if pending.api.key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
         pending.respond(_describe(node.image, request))
     else:
-        entries = [_alter(node.image, entry) for entry in request.entries]
-        pending.respond(alter.AlterClientQuotasResponse(entries=entries))
+        forwarding.handle(node, pending, request, now)
 
 
 def _describe(
@@ -103,20 +98,3 @@ def _matches(entity: dict[str, str | None], filters: dict[str, Any], *, strict: 
     return all(
         kind in entity and (name is ANY or entity[kind] == name) for kind, name in filters.items()
     )
-
-
-def _alter(image: Image, entry: alter.EntryData) -> alter.EntryResult:
-    """Refuse to alter a quota; removing one that is not set succeeds, as in Kafka."""
-    stored = image.quotas.get(_entity(entry.entity), {})
-    is_no_change = all(op.remove and op.key not in stored for op in entry.ops)
-    return alter.EntryResult(
-        error_code=ErrorCode.NONE if is_no_change else ErrorCode.UNSUPPORTED_VERSION,
-        error_message=None if is_no_change else NOT_ENFORCED,
-        entity=entry.entity,
-    )
-
-
-def _entity(parts: Sequence[alter.EntityData]) -> tuple[tuple[str, str | None], ...]:
-    """The entity as a key of the image."""
-    pairs = [(part.entity_type, part.entity_name) for part in parts]
-    return tuple(sorted(pairs, key=lambda pair: pair[0]))

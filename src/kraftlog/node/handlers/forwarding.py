@@ -145,7 +145,7 @@ def has_no_controller(response: Any) -> bool:
     """Whether the node that responded is not the active controller."""
     if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
         return True
-    for name in ("topics", "responses", "results", "filter_results"):
+    for name in ("topics", "responses", "results", "filter_results", "entries"):
         parts = getattr(response, name, None)
         if parts:
             return bool(getattr(parts[0], "error_code", 0) == ErrorCode.NOT_CONTROLLER)

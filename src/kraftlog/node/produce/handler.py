@@ -160,6 +160,8 @@ def _append(
         for topic in request.topic_data
     ]
     pending.waits -= 1
+    if node.client_quotas.is_active:
+        response.throttle_time_ms = node.client_quotas.produced(pending)
     if request.acks == ACKS_NONE:
         _close_if_refused(pending, response)
         pending.respond_nothing()

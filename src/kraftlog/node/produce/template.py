@@ -199,6 +199,7 @@ class ProduceTemplate:
             end - pos < self._least_size
             or not partition.online
             or partition.append_config is not self._append_config
+            or self.node.client_quotas.is_active
         ):
             return False
         start = pos + self._records_at
