@@ -99,7 +99,7 @@ def test_nothing_may_stand_twice_in_a_request() -> None:
     def entry(name: str) -> EntryData:
         return EntryData(
             entity=[EntityData(entity_type="user", entity_name=name)],
-            ops=[OpData(key=RATE, value=1.0)],
+            ops=[OpData(key=RATE, value=1.0, remove=False)],
         )
 
     names = ["a", "a", *map(str, range(RECORDS_IN_BATCH))]

@@ -114,25 +114,30 @@ def unsecured(alg: str, signature: str) -> str:
     return ".".join([*[encoded(json.dumps(part).encode()) for part in parts], signature])
 
 
+#: Named by their numbers, as keys differ from run to run.
+NOT_SIGNED = [
+    (hmac_with_the_public_key(), "not one of public keys"),
+    (unsecured("none", ""), "not one of public keys"),
+    (unsecured("None", "AA"), "not one of public keys"),
+    (unsecured("RS256", ""), "malformed"),
+    (token(header={"crit": ["exp"], "exp": 1}), "critical"),
+    (token(header={"alg": ["RS256"]}), "not one of public keys|unhashable"),
+    ("", "three parts"),
+    ("a.b", "three parts"),
+    ("a.b.c.d", "three parts"),
+    ("!.b.c", "malformed"),
+    (f"{encoded(b'[]')}.a.b", "header is no object"),
+    (f"{encoded(b'[' * 40_000)}.a.b", "header is no JSON"),
+    (f"{encoded(b'9' * 40_000)}.a.b", "header is no JSON"),
+    (f"{encoded(b'NaN')}.a.b", "header is no JSON"),
+    (f"{encoded(bytes([255]))}.a.b", "header is no JSON"),
+]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
-    [
-        (hmac_with_the_public_key(), "not one of public keys"),
-        (unsecured("none", ""), "not one of public keys"),
-        (unsecured("None", "AA"), "not one of public keys"),
-        (unsecured("RS256", ""), "malformed"),
-        (token(header={"crit": ["exp"], "exp": 1}), "critical"),
-        (token(header={"alg": ["RS256"]}), "not one of public keys|unhashable"),
-        ("", "three parts"),
-        ("a.b", "three parts"),
-        ("a.b.c.d", "three parts"),
-        ("!.b.c", "malformed"),
-        (f"{encoded(b'[]')}.a.b", "header is no object"),
-        (f"{encoded(b'[' * 40_000)}.a.b", "header is no JSON"),
-        (f"{encoded(b'9' * 40_000)}.a.b", "header is no JSON"),
-        (f"{encoded(b'NaN')}.a.b", "header is no JSON"),
-        (f"{encoded(bytes([255]))}.a.b", "header is no JSON"),
-    ],
+    NOT_SIGNED,
+    ids=range(len(NOT_SIGNED)),
 )
 def test_tokens_without_a_signature_of_a_key_are_refused(text: str, why: str) -> None:
     with pytest.raises(TokenError, match=why) as refused:
@@ -168,23 +173,28 @@ def test_rules_may_leave_audience_and_issuer_open() -> None:
         check(token(claims(upn="bob", exp=NOW, iat=0)), rules)
 
 
+#: Named by their numbers, as keys differ from run to run.
+NO_JWKS = [
+    (b"", "no JWKS"),
+    (b"[]", "no JWKS"),
+    (b'{"keys": {}}', "no list"),
+    (b'{"keys": ["a"]}', "no list"),
+    (b'{"keys": []}', "no public key"),
+    (jwks(jwk(use="enc")), "no public key"),
+    (jwks(jwk(key_ops=["sign"])), "no public key"),
+    (jwks(jwk(alg="HS256")), "no public key"),
+    (jwks({"kty": "oct", "k": "c2VjcmV0"}), "no public key"),
+    (jwks(jwk() | {"n": 5}), "malformed"),
+    (jwks(jwk() | {"n": "AQAB"}), "malformed|bits"),
+    (jwks(jwk("ES256") | {"x": encoded(bytes(32))}), "malformed"),
+    (b"x" * ((1 << 20) + 1), "more than"),
+]
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
-    [
-        (b"", "no JWKS"),
-        (b"[]", "no JWKS"),
-        (b'{"keys": {}}', "no list"),
-        (b'{"keys": ["a"]}', "no list"),
-        (b'{"keys": []}', "no public key"),
-        (jwks(jwk(use="enc")), "no public key"),
-        (jwks(jwk(key_ops=["sign"])), "no public key"),
-        (jwks(jwk(alg="HS256")), "no public key"),
-        (jwks({"kty": "oct", "k": "c2VjcmV0"}), "no public key"),
-        (jwks(jwk() | {"n": 5}), "malformed"),
-        (jwks(jwk() | {"n": "AQAB"}), "malformed|bits"),
-        (jwks(jwk("ES256") | {"x": encoded(bytes(32))}), "malformed"),
-        (b"x" * ((1 << 20) + 1), "more than"),
-    ],
+    NO_JWKS,
+    ids=range(len(NO_JWKS)),
 )
 def test_jwks_that_cannot_be_used_are_refused(data: bytes, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
