@@ -323,7 +323,7 @@ def test_a_missing_file_of_keys_prevents_the_start(tmp_path: Path) -> None:
 
 def test_a_missing_package_prevents_the_start(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(ConfigError, match=r"pip install 'kraftlog\[security\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'kraftlog\[secure\]'"):
         token_key_sources(config_of(settings(keys.as_uri())))
 
 
