@@ -1015,6 +1015,10 @@ def test_a_session_is_of_no_use_to_others(host: VirtualHost) -> None:
     stolen = fetch_as(host, fetched(session=(session_id, 1)), "User:mallory")
     assert stolen.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert fetch_as(host, fetched(session=(session_id, 1))).error_code == 0
+    allow(host, READ, Type.TOPIC, "t", "User:mallory")
+    stolen = fetch_as(host, fetched(session=(session_id, 2)), "User:mallory")
+    assert stolen.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert fetch_as(host, fetched(session=(session_id, 2))).error_code == 0
 
 
 def test_what_is_denied_is_not_kept_in_a_session(host: VirtualHost) -> None:

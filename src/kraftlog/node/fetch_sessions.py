@@ -185,8 +185,9 @@ class FetchSession:
         self.delayed: WaitingFetch | None = None
         self.new_bytes = 0
         self.is_closed = False
-        #: Who may read all of it, by which ACLs, as far as that has been asked.
-        self.allowed_to: object = None
+        #: With an authorizer: whose it is (principal and host), and the generation of the ACLs by
+        #: which the client may read all of it.
+        self.allowed_to: tuple[tuple[str, str], int] | None = None
 
     @property
     def is_follower(self) -> bool:

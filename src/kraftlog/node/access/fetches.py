@@ -1,6 +1,6 @@
 """Fetches: sessions have only what their client may read.
 
-A session is checked again when ACLs have changed since, and when another client uses it. If
+A session is of the client that first uses it, and is checked again when ACLs have changed since. If
 something in it is not allowed, the client is told that there is no such session; it then names all
 partitions in a request of its own, which is answered without a session.
 """
@@ -62,11 +62,15 @@ def _allows(asked: Asked, topic: Any) -> bool:
 
 
 def _may_use(asked: Asked, session: FetchSession) -> bool:
-    """Whether the client may read all that is in a session."""
-    checked = (asked.principal, asked.host, asked.authorizer.generation)
+    """Whether a session is the client's own, and has only what it may read."""
+    client = asked.principal, asked.host
+    checked = client, asked.authorizer.generation
     if session.allowed_to != checked:
-        if session.is_follower or not all(
-            _allows(asked, topic) for topic in session.topics.values()
+        is_others = session.allowed_to is not None and session.allowed_to[0] != client
+        if (
+            is_others
+            or session.is_follower
+            or not all(_allows(asked, topic) for topic in session.topics.values())
         ):
             return False
         session.allowed_to = checked
