@@ -174,7 +174,20 @@ def test_v21_without_the_feature_those_who_may_lead_are_the_isr(
     cluster.heartbeat(1)
     assert partition(cluster, topic).leader == -1
     cluster.heartbeat(isr[0])
-    assert partition(cluster, topic).leader == isr[0]
+    after = partition(cluster, topic)
+    assert (after.leader, after.isr) == (isr[0], isr[:1]), "it waits for nobody who is fenced"
+
+
+def test_v21_who_is_fenced_becomes_eligible_again_with_the_feature() -> None:
+    """Both were the ISR without the feature: the first that returns leads, the other may, too."""
+    cluster, topic = cluster_with_min_isr_two()
+    stop_brokers(cluster, 1, 2, 3)
+    update(cluster, ELR, 0, UNSAFE)
+    update(cluster, ELR, 1)
+    assert partition(cluster, topic).isr == (2, 3)
+    cluster.heartbeat(3)
+    after = partition(cluster, topic)
+    assert (after.leader, after.isr, after.elr) == (3, (3,), (2,))
 
 
 def test_v21_without_the_feature_no_replica_of_a_leader_stays_eligible() -> None:

@@ -137,6 +137,7 @@ class _Change:
         elected = self._elected()
         if elected != self.before.leader:
             self.leader = elected
+            self._leave_fenced(elected)
         if self.is_leader_unclean:
             # From now on, only the records of the new leader count.
             self.isr, self.elr, self.recovery = (elected,), (), RECOVERING
@@ -148,6 +149,17 @@ class _Change:
             # It may be the replica that a reassignment waits for, and no other change may follow.
             self.complete_reassignment()
             self.elr = tuple(broker for broker in self.elr if broker in self.replicas)
+
+    def _leave_fenced(self, elected: int) -> None:
+        """A first leader begins without members of the ISR that are fenced: it would wait for them.
+
+        There are such members where eligible replicas became the ISR (V21): all have what counts.
+        """
+        if self.before.leader == NO_LEADER and elected in self.isr:
+            isr = tuple([each for each in self.isr if each == elected or self.is_alive(each)])
+            if isr != self.isr:
+                self.isr = isr
+                self.update_elr()
 
     def _elected(self) -> int:
         preferred = self.wanted.election == Election.PREFERRED
