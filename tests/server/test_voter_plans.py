@@ -132,6 +132,7 @@ def check_reports_without_a_leader(quorum: Quorum) -> None:
         lost.add_voter(SECOND, directory, [endpoint])
 
 
+@pytest.mark.long
 def test_r13_an_uncommitted_voter_change_is_described_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

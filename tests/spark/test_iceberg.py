@@ -105,6 +105,7 @@ def test_after_a_rollback_the_archive_continues_at_the_snapshot(
     assert verify([str(tmp_path), "-b", our_node]) == 0
 
 
+@pytest.mark.long
 def test_decoded_values_dead_letters_and_new_columns(
     spark: SparkSession,
     our_node: str,
@@ -143,6 +144,7 @@ def test_decoded_values_dead_letters_and_new_columns(
     assert frame.schema["timestamp"].dataType.typeName() == "timestamp"
 
 
+@pytest.mark.long
 def test_a_table_is_replayed(
     spark: SparkSession,
     our_node: str,
@@ -163,6 +165,7 @@ def test_a_table_is_replayed(
         read_table(spark, table)
 
 
+@pytest.mark.long
 def test_both_formats_have_the_same_digests(
     spark: SparkSession, our_node: str, topic: str, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ SEEDS = range(11, 21)
 COMMAND = ["pipeline", "simulate", "--seeds", "11:21", "--scenario", "leader-partitioned"]
 
 
+@pytest.mark.long
 def test_runs_equal_those_of_the_simulator(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

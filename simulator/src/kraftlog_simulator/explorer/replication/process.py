@@ -122,12 +122,19 @@ class PendingFetch(Pending):
         self.process.fetched(self.sent, response)
 
 
+class NoQuotas:
+    is_active = False
+
+
 class Process(ReplicatingNode):
     """One process of a broker; it has the attributes of a `Node` that the handlers use."""
 
     logs: Log  # type: ignore[assignment]  # it has what replication uses
     max_fetch_bytes = 1 << 30
     now = NOW
+    #: No client is throttled, and everyone may do everything.
+    client_quotas = NoQuotas
+    authorizer = None
 
     def __init__(self, broker_id: int, epoch: int, logs: Log, *, has_slow_disk: bool) -> None:
         self.id = broker_id
