@@ -10,6 +10,7 @@ import pytest
 from kraftlog.authorization.acls import CLUSTER_NAME, Operation, PatternType, Permission
 from kraftlog.authorization.acls import ResourceType as Type
 from kraftlog.config.authorizer import CLASS_NAME, STANDARD_AUTHORIZER
+from kraftlog.effects import RequestFailed
 from kraftlog.errors import ErrorCode, UnansweredError
 from kraftlog.node.access import rules
 from kraftlog.node.api_table import SERVED
@@ -75,10 +76,13 @@ from kraftlog.wire.messages.metadata_records import AccessControlEntryRecord
 from kraftlog.wire.messages.principal import DefaultPrincipalData
 from tests.node.frame_client import FrameClient
 from tests.node.frame_client import create_topics as create
+from tests.node.test_authorization import SecuredNodes
+from tests.node.three_nodes import NODES
 from tests.virtual_host import CLUSTER_ID, SETTINGS, VirtualHost
 from tests.wire.samples import Sampler
 
 if TYPE_CHECKING:
+    from kraftlog.effects import SendRequest
     from kraftlog.wire.schema import Message
 
 ALICE = "User:alice"
@@ -867,7 +871,7 @@ def test_a_denied_topic_of_version_0_is_not_all_topics(host: VirtualHost) -> Non
 
 
 def test_a_topic_that_may_not_be_described_is_as_good_as_none(host: VirtualHost) -> None:
-    """By name both are denied, by id both are unknown: nobody learns which topics exist."""
+    """By name both are denied. Ids are no secret: with one, the topic stays nameless."""
     topic_id = host.node.image.topic_ids["hidden"]
     by_name = [metadata.MetadataRequestTopic(name=name) for name in ("hidden", "none")]
     answer = ask(host, ApiKey.METADATA, 12, metadata.MetadataRequest(topics=by_name))
@@ -877,12 +881,18 @@ def test_a_topic_that_may_not_be_described_is_as_good_as_none(host: VirtualHost)
     ]
     answer = ask(host, ApiKey.METADATA, 12, metadata.MetadataRequest(topics=by_id))
     unknown = ErrorCode.UNKNOWN_TOPIC_ID
-    assert {(it.name, it.error_code) for it in answer.topics} == {(None, unknown)}
+    found = {it.topic_id: (it.name, it.error_code) for it in answer.topics}
+    assert found == {topic_id: (None, NO_TOPIC), b"x" * 16: (None, unknown)}
     deleted = delete_topics.DeleteTopicsRequest(
         topics=[delete_topics.DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=1000
     )
     [result] = ask(host, ApiKey.DELETE_TOPICS, 6, deleted).responses
     assert (result.name, result.error_code) == (None, NO_TOPIC)
+    deleted = delete_topics.DeleteTopicsRequest(
+        topics=[delete_topics.DeleteTopicState(name=None, topic_id=b"x" * 16)], timeout_ms=1000
+    )
+    [result] = ask(host, ApiKey.DELETE_TOPICS, 6, deleted).responses
+    assert (result.name, result.error_code) == (None, unknown)
 
 
 def test_missing_topics_are_created_for_those_who_may(host: VirtualHost) -> None:
@@ -1026,6 +1036,50 @@ def test_what_is_denied_is_not_kept_in_a_session(host: VirtualHost) -> None:
     answer = fetch_as(host, fetched("t", "hidden", session=(0, 0)))
     found = {it.topic: it.partitions[0].error_code for it in answer.responses}
     assert (answer.session_id, found) == (0, {"t": 0, "hidden": NO_TOPIC})
+
+
+def test_a_topic_that_is_unknown_is_not_kept_in_a_session(host: VirtualHost) -> None:
+    """This broker may learn of it later: then nobody would ask whether the client may read it."""
+    part = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    request = fetch.FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        session_id=0,
+        session_epoch=0,
+        topics=[fetch.FetchTopic(topic_id=b"x" * 16, partitions=[part])],
+        forgotten_topics_data=(),
+    )
+    answer = ask(host, ApiKey.FETCH, 13, request)
+    assert (answer.session_id, codes(answer)) == (0, {0, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+def test_a_request_that_has_waited_for_the_controller_is_asked_about_again() -> None:
+    nodes = SecuredNodes(Random(1))
+    nodes.loss = 0
+    waiting = next(each for each in NODES if nodes.hosts[each] is not nodes.host)
+    host, send = nodes.hosts[waiting], nodes.network._send
+    assert host.node.authorizer is not None
+    allow(host, Operation.CREATE, Type.TOPIC, "new")
+
+    def cut(source: int, effect: SendRequest) -> None:
+        if source == waiting:
+            nodes.network._report(source, RequestFailed(effect.channel, effect.peer, effect.number))
+        else:
+            send(source, effect)
+
+    nodes.network._send = cut  # type: ignore[method-assign]  # a cable is cut
+    client = FrameClient(host)
+    client.connection.principal = ALICE
+    request = new_topic("new")
+    request.timeout_ms = 60_000  # type: ignore[attr-defined]  # a CreateTopicsRequest
+    client.send(ApiKey.CREATE_TOPICS, 7, request)
+    nodes.settle(200)
+    assert client.take() == []
+    host.node.authorizer.replace(())
+    nodes.network._send = send  # type: ignore[method-assign]  # it is whole again
+    nodes.settle(5000)
+    [(_, answer)] = client.take()
+    assert codes(answer) == {NO_TOPIC}
 
 
 def test_followers_need_cluster_action(host: VirtualHost) -> None:

@@ -109,6 +109,9 @@ class Asked:
         return sum([1 << each for each in SUPPORTED[resource] if self.may(each, resource, name)])
 
     def operations_on_cluster(self) -> int:
+        """As bits; none for those who may not describe the cluster."""
+        if not self.may_on_cluster(Operation.DESCRIBE):
+            return 0
         return self.operations(ResourceType.CLUSTER, CLUSTER_NAME)
 
     def topic_name(self, name: str | None, topic_id: Uuid = NULL_UUID) -> str | None:

@@ -43,22 +43,29 @@ def _consumer(asked: Asked) -> bool:
     request = asked.request
     # By identity, as two topics of a request may be equal.
     denied = {id(topic) for topic in request.topics if not _allows(asked, topic)}
+    # A topic that is unknown now may appear, and the client might not be allowed to read it.
+    has_unknown = not all(_is_known(asked, topic) for topic in request.topics)
     if request.session_epoch not in {INITIAL_EPOCH, FINAL_EPOCH}:
         session = asked.node.fetch_sessions.get(request.session_id)
-        if session is None or (not denied and _may_use(asked, session)):
+        if session is None or not (denied or has_unknown or not _may_use(asked, session)):
             return True  # the handler answers if there is no such session
         code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         asked.pending.respond(FetchResponse(error_code=code, session_id=NO_SESSION, responses=()))
         return False
-    if not denied:
+    if not denied and not has_unknown:
         return True
     request.session_epoch = FINAL_EPOCH
+    asked.add("responses", ())  # so that no template is made of it
     return asked.split("topics", lambda topic: id(topic) not in denied, "responses", _refused)
 
 
 def _allows(asked: Asked, topic: Any) -> bool:
     name = asked.topic_name(topic.topic, topic.topic_id)
     return name is None or asked.allows_on_topic(Operation.READ, name)
+
+
+def _is_known(asked: Asked, topic: Any) -> bool:
+    return asked.topic_name(topic.topic, topic.topic_id) is not None
 
 
 def _may_use(asked: Asked, session: FetchSession) -> bool:
@@ -70,7 +77,10 @@ def _may_use(asked: Asked, session: FetchSession) -> bool:
         if (
             is_others
             or session.is_follower
-            or not all(_allows(asked, topic) for topic in session.topics.values())
+            or not all(
+                _is_known(asked, topic) and _allows(asked, topic)
+                for topic in session.topics.values()
+            )
         ):
             return False
         session.allowed_to = checked

@@ -38,6 +38,9 @@ def offset_commit(asked: Asked) -> bool:
     request = asked.request
     is_member = asked.allows_on_group(Operation.READ, request.group_id)
     code = TOPIC_DENIED if is_member else DENIED
+    if not is_member and not request.topics:
+        asked.respond(topics=())
+        return False
 
     def is_allowed(topic: Any) -> bool:
         name = asked.topic_name(topic.name, topic.topic_id)
@@ -177,14 +180,15 @@ def offset_fetch(asked: Asked) -> bool:
                 group_id=group.group_id, topics=(), error_code=DENIED
             )
 
-        for group in request.groups:
-            _split_topics(asked, group, group.group_id)
-        return asked.split(
+        may_go_on = asked.split(
             "groups",
             lambda group: asked.allows_on_group(Operation.DESCRIBE, group.group_id),
             "groups",
             refused_group,
         )
+        for group in request.groups if may_go_on else ():
+            _split_topics(asked, group, group.group_id)
+        return may_go_on
     if not asked.allows_on_group(Operation.DESCRIBE, request.group_id):
         if asked.pending.version >= GROUP_ERROR_SINCE:
             asked.respond(topics=(), error_code=DENIED)
@@ -239,7 +243,8 @@ def _split_topics(asked: Asked, group: Any, group_id: str | None) -> None:
 
     def add(response: Any) -> None:
         for each in results_of(response)[:1]:
-            each.topics = [*each.topics, *more]
+            if not each.error_code:
+                each.topics = [*each.topics, *more]
 
     asked.then(add)
 

@@ -6,7 +6,7 @@ from kraftlog.authorization.acls import Operation
 from kraftlog.errors import ErrorCode
 from kraftlog.node.access import configs, fetches, groups, topics
 from kraftlog.value import TYPE_CHECKING, Value
-from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.apis import APIS, CONTROLLER, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +48,10 @@ def _on_cluster(operation: int, name: str) -> Rule:
 
 def _show_operations(asked: Asked) -> bool:
     """Everyone may know the brokers; the response says what the client may do with the cluster."""
+    if asked.pending.connection.serves == CONTROLLER and not asked.allows_on_cluster(
+        Operation.ALTER
+    ):
+        return asked.refuse()
     if asked.request.include_cluster_authorized_operations:
 
         def complete(response: Any) -> None:
@@ -115,7 +119,9 @@ RULES: dict[int, Rule] = {
     ApiKey.ALTER_PARTITION: _ACTION,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: _ACTION,
     # The cluster
-    ApiKey.DESCRIBE_CLUSTER: Rule("nothing", _show_operations),
+    ApiKey.DESCRIBE_CLUSTER: Rule(
+        "nothing; of controllers, ALTER on the cluster", _show_operations
+    ),
     ApiKey.DESCRIBE_QUORUM: _DESCRIBE,
     ApiKey.DESCRIBE_LOG_DIRS: _DESCRIBE,
     ApiKey.ADD_RAFT_VOTER: _ALTER,

@@ -160,7 +160,11 @@ def _hide_configs(asked: Asked, response: Any) -> None:
 
 
 def delete_topics(asked: Asked) -> bool:
-    """By id, a topic that may not even be described stays nameless."""
+    """By id, a topic that may not even be described stays nameless.
+
+    A topic that this node doesn't know yet is unknown: the controller may know it, and would not
+    ask again.
+    """
     from kraftlog.wire.messages.delete_topics import DeletableTopicResult as Result
 
     if asked.may_on_cluster(Operation.DELETE):
@@ -175,10 +179,13 @@ def delete_topics(asked: Asked) -> bool:
 
     def is_allowed(topic: Any) -> bool:
         name = asked.topic_name(topic.name, topic.topic_id)
-        return name is None or asked.allows_on_topic(Operation.DELETE, name)
+        return name is not None and asked.allows_on_topic(Operation.DELETE, name)
 
     def refused(topic: Any) -> Any:
-        name = asked.topic_name(topic.name, topic.topic_id) or ""
+        name = asked.topic_name(topic.name, topic.topic_id)
+        if name is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            return Result(name=None, topic_id=topic.topic_id, error_code=code)
         is_shown = topic.topic_id == NULL_UUID or asked.may(
             Operation.DESCRIBE, ResourceType.TOPIC, name
         )
@@ -214,10 +221,7 @@ def metadata(asked: Asked) -> bool:
 
         if version >= METADATA_BY_ID_SINCE and topic.topic_id != NULL_UUID:
             return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID,
-                name=None,
-                topic_id=topic.topic_id,
-                partitions=(),
+                error_code=DENIED, name=None, topic_id=topic.topic_id, partitions=()
             )
         return MetadataResponseTopic(
             error_code=DENIED, name=topic.name, topic_id=NULL_UUID, partitions=()
@@ -292,14 +296,15 @@ def produce(asked: Asked) -> bool:
         name = asked.topic_name(topic.name, topic.topic_id)
         return name is None or asked.allows_on_topic(Operation.WRITE, name)
 
-    if request.transactional_id is not None and not asked.allows(
+    may_transact = request.transactional_id is None or asked.allows(
         Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
-    ):
-        refused = refused_with(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return asked.split("topic_data", lambda _: False, "responses", refused)
-    if not request.acks and not all(is_allowed(topic) for topic in request.topic_data):
+    )
+    if not request.acks and not (may_transact and all(map(is_allowed, request.topic_data))):
         # A closed connection is the only answer that a producer without acks understands.
         asked.pending.connection.fail(UnansweredError("Produce with acks=0 is not allowed"))
         asked.pending.respond_nothing()
         return False
+    if not may_transact:
+        refused = refused_with(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return asked.split("topic_data", lambda _: False, "responses", refused)
     return asked.split("topic_data", is_allowed, "responses", refused_with(DENIED))

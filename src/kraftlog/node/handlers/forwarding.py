@@ -10,6 +10,7 @@ to its timeout.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.node.access import is_permitted
 from kraftlog.node.api_table import handler
 from kraftlog.node.error_responses import error_response
 from kraftlog.node.pending_response import FEW_ITEMS, items_of
@@ -89,7 +90,11 @@ class Forwarded:
     def retry(self, now: Now) -> None:
         if self.is_waiting and not self.done:
             self._stop_waiting()
-            self.start(now)
+            # It may have waited for long, and the client may have lost its permission meanwhile.
+            if is_permitted(self.node, self.pending, self.request):
+                self.start(now)
+            else:
+                self._finish()
 
     def cancel(self) -> None:
         """The connection is closed; what the controller decides still takes effect."""
