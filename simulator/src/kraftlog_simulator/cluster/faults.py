@@ -172,6 +172,7 @@ def heal(world: ClusterWorld) -> None:
     """End all faults; an operator restarts the nodes with a directory or a log that has failed."""
     for node in world.replicas.values():
         node.files.broken.clear()
+        node.files.faults.clear()  # one that is planned for an operation still to come
     fault_plan.heal(world)
     changed_settings.end_throttles(world)
     for node in world.replicas.values():
