@@ -238,7 +238,8 @@ class VirtualHost:
             self.turn()
             due = self.node.deadline()
             idle = due is None or due > self.now.monotonic_ms
-            if idle and not (self.runner.has_work or self.node.has_work or self._held):
+            can_send = any(not connection.mutes for connection in self._held)
+            if idle and not (self.runner.has_work or self.node.has_work or can_send):
                 return
         raise AssertionError("the node never becomes idle")
 

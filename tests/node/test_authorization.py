@@ -11,9 +11,15 @@ from kraftlog.authorization.acls import Operation, PatternType, Permission, Reso
 from kraftlog.config.authorizer import CLASS_NAME, STANDARD_AUTHORIZER
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import BROKER, CONTROLLER, ApiKey
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 from kraftlog.wire.messages.create_acls import CreateAclsRequest
 from kraftlog.wire.messages.delete_acls import DeleteAclsRequest
 from kraftlog.wire.messages.describe_acls import DescribeAclsRequest
+from kraftlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from tests.controller.test_acls import FILTER, creation, deletion
 from tests.node.frame_client import FrameClient, ask_settled
 from tests.node.three_nodes import NODES, ThreeNodes
@@ -107,6 +113,13 @@ def test_a_filter_with_unknown_numbers_is_refused() -> None:
     assert (response.error_code, response.resources) == (ErrorCode.INVALID_REQUEST, ())
 
 
+def list_offsets(topic: str) -> ListOffsetsRequest:
+    part = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    return ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[part])]
+    )
+
+
 class SecuredNodes(ThreeNodes):
     """Three nodes with an authorizer."""
 
@@ -114,7 +127,10 @@ class SecuredNodes(ThreeNodes):
 
 
 def test_every_node_follows_the_acls_and_lets_nobody_in_before() -> None:
-    """A node that starts again answers no until it has replayed what was committed by then."""
+    """Requests to a node that starts again wait until it has replayed what was committed by then.
+
+    A denial would be final: a consumer ends when it is denied its topic.
+    """
     nodes = SecuredNodes(Random(1))
     nodes.loss = 0
     assert [allows(nodes.hosts[each]) for each in NODES] == [False] * 3
@@ -128,6 +144,18 @@ def test_every_node_follows_the_acls_and_lets_nobody_in_before() -> None:
     assert not has_loaded(started)
     assert started.node.authorizer is not None
     assert started.node.authorizer.allows("User:ANONYMOUS", *ASKED[1:])
+    alice, bob = FrameClient(started), FrameClient(started)
+    for client, principal in ((alice, "User:alice"), (bob, "User:bob")):
+        client.connection.principal = principal
+        client.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+        for _ in range(2):
+            client.send(ApiKey.LIST_OFFSETS, 6, list_offsets("orders"))
+        assert len(client.take()) == 1, "everyone may ask for the versions"
     nodes.settle(1000)
     assert has_loaded(started)
+    unknown, denied = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for client, code in ((alice, unknown), (bob, denied)):
+        responses = [response for _, response in client.take()]
+        codes = [each.topics[0].partitions[0].error_code for each in responses]
+        assert codes == [code, code]
     assert [allows(nodes.hosts[each]) for each in NODES] == [True] * 3

@@ -70,6 +70,10 @@ class Authorizer:
         self._is_loaded = self._is_loaded or self._has_loaded()
         return self._is_loaded
 
+    def can_decide(self, principal: str) -> bool:
+        """Whether a decision about this principal would be final: before, only denials are made."""
+        return self.is_loaded or principal in self._super_users
+
     # Changes -------------------------------------------------------------------------------------
 
     def add(self, acl: Acl) -> None:

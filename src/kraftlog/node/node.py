@@ -422,6 +422,12 @@ class Node(ReplicatingNode):
                 handler(api.key)(self, pending, None, now)
                 return
             raise ProtocolError(f"{api.name} version {head.version} is not served", position=2)
+        if self.authorizer is not None and not self.authorizer.is_loaded:
+            from kraftlog.node.access import awaited_acls
+
+            if awaited_acls.must_wait(self, pending, head.api_key):
+                awaited_acls.wait(self, pending, *kept_body(buffer, pos, end))
+                return
         self.counts.count_request(head.api_key, head.version)
         is_large = end - head.body > LARGE_REQUEST_BYTES and not has_batches(api.request())
         request = None
