@@ -20,7 +20,12 @@ from kraftlog.config.keys import BROKER, BROKER_KEYS, OWN_KEYS
 from kraftlog.config.keys import TABLES as KEY_TABLES
 from kraftlog.config.values import expected
 from kraftlog.node.api_table import SERVED
-from kraftlog.node.metrics import broker_metrics, controller_metrics, registry
+from kraftlog.node.metrics import (
+    access_metrics,
+    broker_metrics,
+    controller_metrics,
+    registry,
+)
 from kraftlog.server import pages
 from kraftlog.wire import apis
 from tests import index
@@ -73,6 +78,7 @@ def metrics_table(_: dict[str, str]) -> str:
     lines = ["| metric | kind | on | description |", "|---|---|---|---|"]
     for nodes, families in (
         ("every node", (*registry.OF_EVERY_NODE, *pages.HOST_FAMILIES)),
+        ("nodes with an authorizer", access_metrics.FAMILIES),
         ("controllers", controller_metrics.FAMILIES),
         ("brokers", broker_metrics.FAMILIES),
     ):

@@ -10,6 +10,7 @@ import pytest
 from kraftlog.authorization.acls import Operation, PatternType, Permission, ResourceType
 from kraftlog.config.authorizer import CLASS_NAME, STANDARD_AUTHORIZER
 from kraftlog.errors import ErrorCode
+from kraftlog.node.metrics import access_metrics, registry
 from kraftlog.wire.apis import BROKER, CONTROLLER, ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 from kraftlog.wire.messages.create_acls import CreateAclsRequest
@@ -159,3 +160,22 @@ def test_every_node_follows_the_acls_and_lets_nobody_in_before() -> None:
         codes = [each.topics[0].partitions[0].error_code for each in responses]
         assert codes == [code, code]
     assert [allows(nodes.hosts[each]) for each in NODES] == [True] * 3
+
+
+def test_acls_and_denials_are_metrics() -> None:
+    host = secured()
+    create(host, "orders", "other")
+    client = FrameClient(host)
+    client.connection.principal = "User:bob"
+    for _ in range(3):
+        client.send(ApiKey.LIST_OFFSETS, 6, list_offsets("orders"))
+    values = {
+        family.name: list(family.measure(host.node, host.now))
+        for family in registry.families_of(host.node)
+        if "authorization" in family.name
+    }
+    assert values == {
+        "kraftlog_authorization_acls": [((), 2)],
+        "kraftlog_authorization_denied_total": [((), 3)],
+    }
+    assert access_metrics.FAMILIES[0] not in registry.families_of(VirtualHost().node)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from kraftlog.node.metrics import broker_metrics, controller_metrics, quorum_metrics
+from kraftlog.node.metrics import (
+    access_metrics,
+    broker_metrics,
+    controller_metrics,
+    quorum_metrics,
+)
 from kraftlog.node.metrics.family import GAUGE, Family
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.version import VERSION
@@ -32,6 +37,8 @@ OF_EVERY_NODE = (INFO, *quorum_metrics.FAMILIES, *broker_metrics.REQUESTS)
 
 def families_of(node: Node) -> Iterator[Family]:
     yield from OF_EVERY_NODE
+    if node.authorizer is not None:
+        yield from access_metrics.FAMILIES
     if node.active_controller is not None:
         yield from controller_metrics.FAMILIES
     if node.broker_lifecycle is not None:
