@@ -81,9 +81,10 @@ simulate: $(READY)
 nodes: $(READY)
 	$(BIN)/kraftlog simulate --nodes --scenario any --runs $(or $(RUNS),500) --seed $(or $(FROM),20001) --jobs 2
 
-## cluster   RUNS=1000 random runs of a cluster and its clients, on two cores (FROM=1: the first seed)
+## cluster   RUNS=1000 random runs of a cluster and its clients, and a tenth with access control, on two cores (FROM=1: the first seed)
 cluster: $(READY)
 	$(BIN)/kraftlog simulate --coverage --scenario cluster --runs $(or $(RUNS),1000) --seed $(or $(FROM),30001) --jobs 2
+	$(BIN)/kraftlog simulate --coverage --scenario access --runs $$(($(or $(RUNS),1000) / 10)) --seed $(or $(FROM),30001) --jobs 2
 
 ## mutants   break rules on purpose, one by one; count the runs of SEEDS=2000 that find each (ARGS=NAME)
 mutants: $(READY)

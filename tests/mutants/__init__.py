@@ -9,7 +9,7 @@ An entry of a TOML file here, and all of its keys:
     original = "the statement, which is in the function once; its white space does not matter"
     replacement = "what replaces it; it is deleted if this is missing"
     run = "back-to-back 1"              # the run that fails: its scenario and its seed
-    nodes = true                        # it is one of whole nodes, as every run of `cluster` is
+    nodes = true                        # it is one of whole nodes, as all with clients are
     faults = "crash,pause"              # the kinds of faults of a run in clusters; all if missing
     keep = [3, 5]                       # the faults that the pinned run keeps; all if missing
     test = "tests/raft/test_x.py::test_y"

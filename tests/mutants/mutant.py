@@ -48,20 +48,20 @@ def by_runs(mutant: Mutant, first: int = 0, count: int = 0, max_kills: int = 1) 
     Any change of the product changes the runs of clusters, so the pinned seed may no longer fail.
     Then the seeds from 1 on are run until one fails, at most TESTED_SEEDS of them.
     """
-    from kraftlog_simulator.run import CLUSTER, scenario_of, simulate
+    from kraftlog_simulator.run import CLUSTERS, scenario_of, simulate
 
-    in_cluster = mutant.scenario == CLUSTER
+    in_cluster = mutant.scenario in CLUSTERS
     if mutant.nodes or in_cluster:
         import_module("kraftlog_simulator.nodes.world")
     runs = [(mutant.scenario, mutant.seed)]
     keep = mutant.keep
     if in_cluster:
-        runs += [(CLUSTER, seed) for seed in range(1, TESTED_SEEDS + 1)]
+        runs += [(mutant.scenario, seed) for seed in range(1, TESTED_SEEDS + 1)]
     if count:
         keep = ()
         seeds = range(first, first + count)
         runs = [
-            (CLUSTER if in_cluster else scenario_of(seed, nodes=mutant.nodes), seed)
+            (mutant.scenario if in_cluster else scenario_of(seed, nodes=mutant.nodes), seed)
             for seed in seeds
         ]
     played = kills = 0

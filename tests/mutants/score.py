@@ -19,7 +19,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from kraftlog_simulator.run import CLUSTER
+from kraftlog_simulator.run import CLUSTERS
 from tests.mutants import HERE, MUTANTS
 from tests.mutants.mutant import BARE, CLUSTER_SEEDS
 
@@ -66,7 +66,7 @@ def hunt(name: str, seeds: int, kills: int) -> Score:
     If its pinned run keeps only some faults, that run comes first: few others find the bug.
     """
     mutant = MUTANTS[name]
-    if mutant.scenario == CLUSTER:
+    if mutant.scenario in CLUSTERS:
         seeds, kills = min(seeds, CLUSTER_SEEDS), min(kills, CLUSTER_KILLS)
     command = [sys.executable, "-m", "tests.mutants.mutant", name]
     if not mutant.keep:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog_simulator.run import CLUSTER, simulate
+from kraftlog_simulator.run import CLUSTER, CLUSTERS, simulate
 from tests.index import RULES
 from tests.mutants import MUTANTS, Mutant
 from tests.mutants.score import pinned
 from tests.mutants.warm import NOT_IN_PLACE, WarmProcess
-from tests.simulator.cluster.test_cluster import RUNS as CLUSTERS
+from tests.simulator.cluster.test_cluster import RUNS as CLUSTER_RUNS
 from tests.simulator.test_random_runs import MIXTURE_RUNS, SEEDS_OF_EACH_SCENARIO
 from tests.time_limit import LIMIT_S
 
@@ -67,7 +67,7 @@ def test_mutant_is_killed(name: str, request: pytest.FixtureRequest) -> None:
     For a mutant in clusters whose pinned run passes, other seeds are tried: see `mutant.by_runs`.
     """
     mutant = MUTANTS[name]
-    in_cluster = mutant.scenario == CLUSTER and not mutant.test
+    in_cluster = mutant.scenario in CLUSTERS and not mutant.test
     limit_s = SEARCH_LIMIT_S if in_cluster else LIMIT_S
     warm: WarmProcess = request.getfixturevalue("tests" if mutant.test else "runs")
     code, output = warm.run(name, limit_s)
@@ -104,7 +104,7 @@ def has_unchanged_run(mutant: Mutant) -> bool:
         return False
     if mutant.nodes:
         return mutant.seed == 1
-    runs = {CLUSTER: CLUSTERS, "mixture": MIXTURE_RUNS}
+    runs = {CLUSTER: CLUSTER_RUNS, "mixture": MIXTURE_RUNS}
     return mutant.seed <= runs.get(mutant.scenario, SEEDS_OF_EACH_SCENARIO)
 
 

@@ -10,10 +10,11 @@ import pytest
 from kraftlog.authorization.acls import CLUSTER_NAME, Operation, PatternType, Permission
 from kraftlog.authorization.acls import ResourceType as Type
 from kraftlog.config.authorizer import CLASS_NAME, STANDARD_AUTHORIZER
-from kraftlog.effects import RequestFailed
+from kraftlog.effects import RequestFailed, ResponseReceived
 from kraftlog.errors import ErrorCode, UnansweredError
 from kraftlog.node.access import rules
 from kraftlog.node.api_table import SERVED
+from kraftlog.node.error_responses import error_response
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.types import METADATA_TOPIC, NULL_UUID
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
@@ -82,6 +83,8 @@ from tests.virtual_host import CLUSTER_ID, SETTINGS, VirtualHost
 from tests.wire.samples import Sampler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kraftlog.effects import SendRequest
     from kraftlog.wire.schema import Message
 
@@ -1053,7 +1056,11 @@ def test_a_topic_that_is_unknown_is_not_kept_in_a_session(host: VirtualHost) -> 
     assert (answer.session_id, codes(answer)) == (0, {0, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
-def test_a_request_that_has_waited_for_the_controller_is_asked_about_again() -> None:
+def answer_after_waiting(report: Callable[[SendRequest], Any]) -> Any:
+    """What a client gets that may create a topic no more, once a controller answers its broker.
+
+    Before, each request to a controller ends in a report.
+    """
     nodes = SecuredNodes(Random(1))
     nodes.loss = 0
     waiting = next(each for each in NODES if nodes.hosts[each] is not nodes.host)
@@ -1061,13 +1068,13 @@ def test_a_request_that_has_waited_for_the_controller_is_asked_about_again() -> 
     assert host.node.authorizer is not None
     allow(host, Operation.CREATE, Type.TOPIC, "new")
 
-    def cut(source: int, effect: SendRequest) -> None:
+    def refuse(source: int, effect: SendRequest) -> None:
         if source == waiting:
-            nodes.network._report(source, RequestFailed(effect.channel, effect.peer, effect.number))
+            nodes.network._report(source, report(effect))
         else:
             send(source, effect)
 
-    nodes.network._send = cut  # type: ignore[method-assign]  # a cable is cut
+    nodes.network._send = refuse  # type: ignore[method-assign]  # a fault begins
     client = FrameClient(host)
     client.connection.principal = ALICE
     request = new_topic("new")
@@ -1076,10 +1083,29 @@ def test_a_request_that_has_waited_for_the_controller_is_asked_about_again() -> 
     nodes.settle(200)
     assert client.take() == []
     host.node.authorizer.replace(())
-    nodes.network._send = send  # type: ignore[method-assign]  # it is whole again
+    nodes.network._send = send  # type: ignore[method-assign]  # it ends
     nodes.settle(5000)
     [(_, answer)] = client.take()
-    assert codes(answer) == {NO_TOPIC}
+    return answer
+
+
+def test_a_request_that_has_waited_for_a_controller_is_asked_about_again() -> None:
+    def no_controller(effect: SendRequest) -> Any:
+        if effect.api_key != ApiKey.CREATE_TOPICS:
+            return RequestFailed(effect.channel, effect.peer, effect.number)
+        code = ErrorCode.NOT_CONTROLLER
+        response = error_response(effect.api_key, effect.version, effect.request, code)
+        return ResponseReceived(effect.channel, effect.peer, effect.number, response)
+
+    assert codes(answer_after_waiting(no_controller)) == {NO_TOPIC}
+
+
+def test_a_request_that_may_have_had_an_effect_is_not_denied() -> None:
+    """The controller may have carried it out; the client asks again, and is told the truth."""
+    answer = answer_after_waiting(
+        lambda effect: RequestFailed(effect.channel, effect.peer, effect.number)
+    )
+    assert codes(answer) == {ErrorCode.REQUEST_TIMED_OUT}
 
 
 def test_followers_need_cluster_action(host: VirtualHost) -> None:

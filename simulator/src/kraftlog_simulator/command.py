@@ -58,8 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--coverage",
         action="store_true",
-        help="count rare situations; fail if one never occurs (any, mixture and cluster without "
-        "--nodes)",
+        help="count rare situations; fail if one never occurs (any, mixture, cluster and "
+        "access without --nodes)",
     )
     parser.add_argument(
         "--soak", metavar="DIR", help="run all scenarios until stopped; DIR keeps the progress"
@@ -122,7 +122,7 @@ def _simulate(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> None:
     from kraftlog_simulator.cluster.faults import ALL_KINDS
-    from kraftlog_simulator.run import CLUSTER, scenarios
+    from kraftlog_simulator.run import CLUSTERS, scenarios
 
     cores, nodes = scenarios(), scenarios(nodes=True)
     without_nodes = [name for name in cores if name not in nodes]
@@ -130,14 +130,14 @@ def _list(options: argparse.Namespace) -> None:
     if options.json:
         print_json(
             {
-                "scenarios": [*cores, CLUSTER],
+                "scenarios": [*cores, *CLUSTERS],
                 "faults": [*ALL_KINDS],
                 "not_with_nodes": without_nodes,
                 "only_with_nodes": only_nodes,
             }
         )
         return
-    print("scenarios:", *cores, CLUSTER, "\nfaults:", *ALL_KINDS)
+    print("scenarios:", *cores, *CLUSTERS, "\nfaults:", *ALL_KINDS)
     print("not with --nodes:", *without_nodes)
     print("only with --nodes:", *only_nodes)
 
@@ -145,18 +145,18 @@ def _list(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace, kinds: list[str] | None) -> None:
     """Refuse unknown names, and options that do not go together."""
     from kraftlog_simulator.cluster.faults import ALL_KINDS
-    from kraftlog_simulator.run import CLUSTER, scenarios
+    from kraftlog_simulator.run import CLUSTERS, scenarios
 
     unknown = [kind for kind in kinds or () if kind not in ALL_KINDS]
     if unknown:
         raise UsageError(f"--faults {unknown[0]}: unknown, --list prints the faults")
-    if options.scenario not in {*scenarios(nodes=options.nodes), "any", CLUSTER}:
+    if options.scenario not in {*scenarios(nodes=options.nodes), "any", *CLUSTERS}:
         raise UsageError(f"--scenario {options.scenario}: unknown, --list prints the scenarios")
-    is_cluster = options.scenario == CLUSTER
+    is_cluster = options.scenario in CLUSTERS
     if is_cluster and options.nodes:
-        raise UsageError("--scenario cluster always has whole nodes; remove --nodes")
+        raise UsageError(f"--scenario {options.scenario} always has whole nodes; remove --nodes")
     if (options.nodes or is_cluster) and (options.html is not None or options.soak is not None):
-        mode = CLUSTER if is_cluster else "--nodes"
+        mode = options.scenario if is_cluster else "--nodes"
         raise UsageError(f"{mode} does not work with --html or --soak")
     if options.html is not None and options.runs != 1:
         raise UsageError("--html shows a single run; remove --runs")

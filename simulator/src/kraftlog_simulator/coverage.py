@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
 from kraftlog_simulator.cluster.faults import CLUSTER_KINDS, INDEPENDENT_KINDS, OPERATOR_KINDS
 from kraftlog_simulator.faults.fault_kinds import KINDS
@@ -120,6 +121,16 @@ CLUSTER_SITUATIONS = (
     *[f"fault: {kind}" for kind in (*CLUSTER_KINDS, *INDEPENDENT_KINDS, *OPERATOR_KINDS)],
 )
 
+#: With access control; what is rare without it counts there.
+ACCESS_SITUATIONS = (
+    "ACL granted",
+    "ACL revoked",
+    "stranger denied",
+    "topic of a stranger served",
+    f"topic of a stranger error {ErrorCode.TOPIC_AUTHORIZATION_FAILED}",
+    "stranger without an ACL anywhere",
+)
+
 
 def missing(seen: Collection[str], scenario: str = "any") -> list[str]:
     """The situations that runs of a scenario must reach and have not reached.
@@ -130,5 +141,6 @@ def missing(seen: Collection[str], scenario: str = "any") -> list[str]:
         "any": ALL_SITUATIONS,
         "mixture": MIXTURE_SITUATIONS,
         "cluster": CLUSTER_SITUATIONS,
+        "access": ACCESS_SITUATIONS,
     }.get(scenario, ())
     return [situation for situation in wanted if situation not in seen]

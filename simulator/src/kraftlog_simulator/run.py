@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from kraftlog_simulator.world import Goal
 
 
-#: The scenario with brokers and their clients; all others are about the metadata quorum.
-CLUSTER = "cluster"
+#: The scenarios with brokers and their clients, without and with access control; all others are
+#: about the metadata quorum.
+CLUSTER, ACCESS = CLUSTERS = ("cluster", "access")
 
 
 class Outcome(Value):
@@ -66,7 +67,7 @@ def plan_of(seed: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...
 
 
 def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Rng], Setting], Script]]:
-    """All scenarios but `CLUSTER`, for bare cores or for whole nodes."""
+    """All scenarios but `CLUSTERS`, for bare cores or for whole nodes."""
     if not nodes:
         return SCENARIOS
     from kraftlog_simulator.nodes.scenarios import NODE_SCENARIOS
@@ -75,7 +76,7 @@ def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Rng], Setting
 
 
 def scenario_of(seed: int, *, nodes: bool = False) -> str:
-    """The scenario of a seed: the mixture if it is odd, else the others but `CLUSTER` in turn."""
+    """The scenario of a seed: the mixture if it is odd, else the others but `CLUSTERS` in turn."""
     if seed % 2:
         return "mixture"
     named = [name for name in scenarios(nodes=nodes) if name != "mixture"]
@@ -94,15 +95,15 @@ def simulate(
 ) -> Outcome:
     """Run a scenario; `kinds` and `keep` limit the faults, by kind and by number in the plan.
 
-    With `nodes`, every replica is a whole node, as it always is in the cluster scenario. Only
+    With `nodes`, every replica is a whole node, as it always is in `CLUSTERS`. Only
     worlds of bare cores are made by `make_world`.
     """
     world: World
     script: Iterator[Goal]
-    if scenario == CLUSTER:
+    if scenario in CLUSTERS:
         from kraftlog_simulator.cluster.run import prepare
 
-        world, script, plan = prepare(seed, kinds, trace)
+        world, script, plan = prepare(seed, kinds, trace, has_access_control=scenario == ACCESS)
     else:
         world = _make_world(scenario, seed, trace, make_world, nodes=nodes)
         script = scenarios(nodes=nodes)[scenario][1](world)
@@ -115,7 +116,7 @@ def simulate(
     except Violation as found:
         violation = found
         world.note(None, "violation", str(found))
-    options = " --nodes" if nodes and scenario != CLUSTER else ""
+    options = " --nodes" if nodes and scenario not in CLUSTERS else ""
     options += f" --faults {','.join(kinds)}" if kinds is not None else ""
     if keep is not None:
         options += f" --keep {','.join(map(str, sorted(keep)))}"

@@ -413,8 +413,7 @@ class Node(ReplicatingNode):
         if served is None or not APIS[head.api_key].listeners & pending.connection.serves:
             raise ProtocolError(f"API {head.api_key} is not served", position=0)
         pending.api = api = APIS[head.api_key]
-        if head.api_key not in _WITHOUT_DEADLINES:
-            self.needs_poll = True
+        self.needs_poll |= head.api_key not in _WITHOUT_DEADLINES
         if not api.first <= head.version <= served.last:
             if api.key == ApiKey.API_VERSIONS:
                 # Respond in version 0 with the supported versions, as Kafka does.
@@ -422,12 +421,11 @@ class Node(ReplicatingNode):
                 handler(api.key)(self, pending, None, now)
                 return
             raise ProtocolError(f"{api.name} version {head.version} is not served", position=2)
-        if self.authorizer is not None and not self.authorizer.is_loaded:
+        if self._awaits_acls(pending, head.api_key):
             from kraftlog.node.access import awaited_acls
 
-            if awaited_acls.must_wait(self, pending, head.api_key):
-                awaited_acls.wait(self, pending, *kept_body(buffer, pos, end))
-                return
+            awaited_acls.wait(self, pending, *kept_body(buffer, pos, end))
+            return
         self.counts.count_request(head.api_key, head.version)
         is_large = end - head.body > LARGE_REQUEST_BYTES and not has_batches(api.request())
         request = None
@@ -450,6 +448,17 @@ class Node(ReplicatingNode):
         if served.template and not is_large and pending.complete is None:
             frame = memoryview(buffer)[pos:end]
             learn(template_maker(api.key), ServedRequest(self, pending, request, frame))
+
+    def _awaits_acls(self, pending: PendingResponse, api_key: int) -> bool:
+        """Whether it can't be decided yet what this client may do."""
+        authorizer = self.authorizer
+        if authorizer is None or authorizer.can_decide(pending.client()[0]):
+            return False
+        return api_key not in (
+            ApiKey.API_VERSIONS,
+            ApiKey.SASL_HANDSHAKE,
+            ApiKey.SASL_AUTHENTICATE,
+        )
 
     def request(
         self, pending: PendingResponse, api_key: int, version: int, request: Message, now: Now

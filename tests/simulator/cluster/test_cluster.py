@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog_simulator.cluster.run import prepare
+from kraftlog_simulator.coverage import missing
 from kraftlog_simulator.run import simulate
 from tests.simulator.traces import expect_same_under_any_hash_seed
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 #: `make cluster` plays 1,000 others, and requires full coverage.
 RUNS = 8
+#: Runs with access control, of which `make cluster` plays 100.
+ACCESS_RUNS = 3
 #: Many tests look at the same runs, which are then played once.
 pytestmark = pytest.mark.xdist_group("random clusters")
 
@@ -173,3 +176,11 @@ def test_a_fault_after_the_end_of_all_faults_is_an_error() -> None:
 @pytest.mark.slow
 def test_q37_a_cluster_repeats_a_run_under_any_hash_seed() -> None:
     expect_same_under_any_hash_seed("cluster", 1)
+
+
+def test_strangers_never_have_an_effect() -> None:
+    """With access control, a client is denied nearly all that it tries, whatever is killed."""
+    outcomes = [simulate("access", seed) for seed in range(1, ACCESS_RUNS + 1)]
+    assert [str(outcome) for outcome in outcomes if outcome.failed] == []
+    seen = {situation for outcome in outcomes for situation in outcome.coverage}
+    assert missing(seen, "access") == []

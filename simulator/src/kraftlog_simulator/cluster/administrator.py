@@ -7,7 +7,6 @@ brokers than replicas, it reassigns partitions in half of the runs.
 from __future__ import annotations
 
 from kraftlog.errors import RETRIABLE, ErrorCode
-from kraftlog.node.coordinators.group_coordinators import TOPIC as OFFSETS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import alter_partition_reassignments as reassignments
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 REQUEST_MS = 2000
+#: The names of the topics that it creates begin so.
+PREFIX = "topic-"
 #: When, after the beginning, a topic is recreated, and when a partition is reassigned.
 CHANGE_MS = (500, 6000)
 
@@ -41,7 +42,8 @@ class TopicAdministrator(Client):
 
     def begin(self) -> None:
         partitions = self.world.setting.partitions
-        self.missing_topics = {f"topic-{number}": count for number, count in enumerate(partitions)}
+        names = [f"{PREFIX}{number}" for number in range(len(partitions))]
+        self.missing_topics = dict(zip(names, partitions, strict=True))
         self.moves = []
         setting = self.world.setting
         if len(setting.brokers) > setting.replication and self.rng.below(2):
@@ -71,7 +73,7 @@ class TopicAdministrator(Client):
         if world.healed or not self.is_idle:
             return
         topic = self.rng.pick(
-            [topic for topic in world.image.topics.values() if topic.name != OFFSETS]
+            [topic for topic in world.image.topics.values() if topic.name.startswith(PREFIX)]
         )
         self.topic_to_delete = topic.name, topic.id, topic.partition_count
         world.keys = [key for key in world.keys if key[0] != topic.id]

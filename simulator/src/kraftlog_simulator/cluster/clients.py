@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.effects import RequestFailed, ResponseReceived, SendRequest, VersionUnsupported
-from kraftlog.types import Now
+from kraftlog.types import ANONYMOUS, Now
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         history: PartitionHistory
         groups: GroupHistory
 
+        @property
+        def is_known_without_acls(self) -> bool: ...
         def schedule(self, when: int, act: Callable[..., None], *arguments: Any) -> None: ...
         def saw(self, what: str) -> None: ...
         def next_value(self) -> int: ...
@@ -83,6 +85,8 @@ CHANNEL = "client"
 
 class Client:
     """A client; the network calls `turn` for each event, and then `work` sends due requests."""
+
+    principal = ANONYMOUS
 
     def __init__(self, world: ClientWorld, number: int) -> None:
         self.world = world
@@ -150,7 +154,13 @@ class Client:
     # Requests ------------------------------------------------------------------------------------
 
     def send_request(
-        self, node: int, api_key: int, request: Message, wait_ms: int, on_response: OnResponse
+        self,
+        node: int,
+        api_key: int,
+        request: Message,
+        wait_ms: int,
+        on_response: OnResponse,
+        port: int = BROKER_PORT,
     ) -> None:
         self._last_number += 1
         self._callbacks[self._last_number] = on_response
@@ -159,7 +169,7 @@ class Client:
                 channel=CHANNEL,
                 peer=node,
                 host=host_of(node),
-                port=BROKER_PORT,
+                port=port,
                 number=self._last_number,
                 api_key=api_key,
                 version=APIS[api_key].last,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.value import TYPE_CHECKING
 from kraftlog_simulator.cluster import faults
+from kraftlog_simulator.cluster.denied_operations import DeniedHasNoEffect
 from kraftlog_simulator.cluster.equal_logs import LogsAreEqual
 from kraftlog_simulator.cluster.fenced_brokers import FencedEarlyOnlyIfGone
 from kraftlog_simulator.cluster.invariants import MORE_INVARIANTS
@@ -42,7 +43,13 @@ BEFORE_REPAIR_MS, BEFORE_UNCLEAN_MS = 500, 10_000
 #: How many requests in a row of each member must succeed before the group counts as stable.
 MIN_SERVED = 8
 MORE_INVARIANTS.extend(
-    (LogsAreEqual, ReplayedBeforeUnfenced, FencedEarlyOnlyIfGone, *LIVENESS_INVARIANTS)
+    (
+        LogsAreEqual,
+        ReplayedBeforeUnfenced,
+        FencedEarlyOnlyIfGone,
+        DeniedHasNoEffect,
+        *LIVENESS_INVARIANTS,
+    )
 )
 #: The log of a replica without a log in its files.
 EMPTY_LOG = ReplicaLog()
@@ -67,11 +74,36 @@ def begin(world: ClusterWorld) -> Iterator[Goal]:
 
 def mixture(world: ClusterWorld) -> Iterator[Goal]:
     yield from begin(world)
+    if world.stranger is not None:
+        world.stranger.begin()
+        world.access.begin()
     world.deleter.take_turn()
     world.deleter.begin()
     fault_plan.schedule(world, world.plan, faults.ALL_KINDS)
     yield time_passes(FAULTS_MS)
     yield from heal(world)
+
+
+def access(world: ClusterWorld) -> Iterator[Goal]:
+    """The mixture with a client that is denied nearly all that it tries (`stranger`)."""
+    yield from mixture(world)
+    assert world.stranger is not None
+    world.stranger.creates_after_faults = True
+    for granted in (True, False):
+        world.access.want(granted=granted)
+        yield Goal("the ACL is changed", lambda: world.access.is_idle, HEALING_MS)
+        yield Goal("it counts everywhere", lambda: all_have_acls(world), HEALING_MS)
+        world.stranger.was_allowed = not world.access.is_granted
+        yield Goal(
+            "the stranger is answered by the ACL",
+            lambda: world.stranger.was_allowed == world.access.is_granted,
+            HEALING_MS,
+        )
+
+
+def all_have_acls(world: ClusterWorld) -> bool:
+    """Whether every node knows the ACLs that there are."""
+    return all(node.node.image.acls == world.image.acls for node in world.replicas.values())
 
 
 def heal(world: ClusterWorld) -> Iterator[Goal]:
@@ -225,7 +257,11 @@ def check_histories(world: ClusterWorld) -> None:
 
 
 def prepare(
-    seed: int, kinds: Collection[str] | None, trace: Callable[[str], None] | None
+    seed: int,
+    kinds: Collection[str] | None,
+    trace: Callable[[str], None] | None,
+    *,
+    has_access_control: bool = False,
 ) -> tuple[ClusterWorld, Iterator[Goal], tuple[Fault, ...]]:
     """The random cluster of a seed, its script, and its plan of faults."""
     setting = any_cluster(Rng(seed, "setting of cluster"))
@@ -235,6 +271,8 @@ def prepare(
         snapshot_bytes=some_snapshot_bytes(Rng(seed, "snapshot bytes")),
         in_flight=some_in_flight(Rng(seed, "requests in flight")),
         session_slots=some_session_slots(Rng(seed, "slots for fetch sessions")),
+        authorizer=has_access_control,
     )
     world = ClusterWorld(seed, setting, trace)
-    return world, mixture(world), faults.draw(seed, FAULTS_MS, kinds)
+    script = access if has_access_control else mixture
+    return world, script(world), faults.draw(seed, FAULTS_MS, kinds)

@@ -47,6 +47,8 @@ class ClusterSetting(Setting):
     session_slots: int = 1000
     #: How often the controller elects preferred leaders.
     balance_s: int = 300
+    #: Whether nodes have an authorizer, and there is a client that is no super user.
+    authorizer: bool = False
 
     @property
     def brokers(self) -> tuple[int, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from kraftlog.config.authorizer import CLASS_NAME, STANDARD_AUTHORIZER
 from kraftlog.metadata.image import Image
 from kraftlog.replication.read_replica import RACK_AWARE
+from kraftlog.types import ANONYMOUS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog_simulator.checkers.group_history import GroupHistory
 from kraftlog_simulator.checkers.partition_history import PartitionHistory
+from kraftlog_simulator.cluster.access_administrator import AccessAdministrator
 from kraftlog_simulator.cluster.administrator import TopicAdministrator
 from kraftlog_simulator.cluster.committed_log import CommittedLog
 from kraftlog_simulator.cluster.consumer import Consumer
@@ -25,6 +28,7 @@ from kraftlog_simulator.cluster.partition_administrator import PartitionAdminist
 from kraftlog_simulator.cluster.producer import Producer
 from kraftlog_simulator.cluster.record_deleter import RecordDeleter
 from kraftlog_simulator.cluster.settings_administrator import SettingsAdministrator
+from kraftlog_simulator.cluster.stranger import Stranger
 from kraftlog_simulator.faults.survivable import may_forget
 from kraftlog_simulator.nodes.connections import BROKER_PORT, CONTROLLER_PORT
 from kraftlog_simulator.nodes.equal_logs import MetadataLogsAreEqual
@@ -94,6 +98,9 @@ class ClusterWorld(NodeWorld):
         self.deleter = RecordDeleter(self, 92)
         self.operator = Operator(self, 93)
         self.settings = SettingsAdministrator(self, 94)
+        self.access = AccessAdministrator(self, 95)
+        #: The only one that is no super user, if there is an authorizer.
+        self.stranger = Stranger(self, 96) if setting.authorizer else None
         #: Topics whose replication is throttled, at leaders or followers.
         self.throttled: dict[str, str] = {}
         self.kept = KeptLogs(self)
@@ -194,6 +201,7 @@ class ClusterWorld(NodeWorld):
                 *snapshots,
                 *racks,
                 *self._group_settings(),
+                *self._access_settings(),
             ]
         )
 
@@ -219,6 +227,11 @@ class ClusterWorld(NodeWorld):
             f"group.min.session.timeout.ms={SESSION_MS}",
             *(["log.flush.interval.messages=1"] if setting.flushes else []),
         ]
+
+    def _access_settings(self) -> list[str]:
+        if not self.setting.authorizer:
+            return []
+        return [f"{CLASS_NAME}={STANDARD_AUTHORIZER}", f"super.users={ANONYMOUS}"]
 
     # What nodes show -----------------------------------------------------------------------------
 
@@ -272,6 +285,12 @@ class ClusterWorld(NodeWorld):
     def is_image_newest(self) -> bool:
         """Whether `image` has all that any node knew to be committed."""
         return self._newest_applied >= self.known_committed_end
+
+    @property
+    def is_known_without_acls(self) -> bool:
+        """Whether all nodes run, and none knows an ACL."""
+        nodes = self.replicas.values()
+        return all(node.core is not None and not node.node.image.acls for node in nodes)
 
     def node_turned(self, node: ClusterNode) -> None:
         self._call_hooks("on_turn", node)

@@ -174,6 +174,7 @@ class ByteNetwork(Network):
             return
         connection.target_incarnation = target.incarnation
         connection.server = ServerEnd(target, connection)
+        connection.server.principal = connection.source.principal
         self.carry(connection, False, 0, self._connected, connection)
 
     def _connected(self, connection: Connection) -> None:

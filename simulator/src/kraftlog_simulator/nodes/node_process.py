@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.types import ANONYMOUS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog_simulator.process import Replica
 
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 class NodeProcess(Replica):
     """A process that runs a node on files in memory."""
 
+    #: Of its own requests.
+    principal = ANONYMOUS
     world: WorldOfNodes
     disk: LogView
     files: MemoryFiles

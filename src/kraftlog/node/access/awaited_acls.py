@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from kraftlog.errors import InternalError, ProtocolError
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from kraftlog.node.interfaces import ServingNode
@@ -16,15 +15,6 @@ if TYPE_CHECKING:
 
 #: How often a waiting request looks again.
 RETRY_MS = 10
-#: What every client may do.
-_UNASKED = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-
-
-def must_wait(node: ServingNode, pending: PendingResponse, api_key: int) -> bool:
-    """Whether the authorizer can't decide yet what this client may do."""
-    authorizer = node.authorizer
-    assert authorizer is not None
-    return not authorizer.can_decide(pending.client()[0]) and api_key not in _UNASKED
 
 
 def wait(node: ServingNode, pending: PendingResponse, buffer: Buffer, pos: int) -> None:

@@ -47,7 +47,16 @@ def refuse(pending: PendingResponse, request: Message, code: int) -> None:
 class Forwarded:
     """One request that is forwarded to the active controller."""
 
-    __slots__ = ("deadline_ms", "done", "is_waiting", "node", "pending", "request")
+    __slots__ = (
+        "acls",
+        "deadline_ms",
+        "done",
+        "is_uncertain",
+        "is_waiting",
+        "node",
+        "pending",
+        "request",
+    )
 
     def __init__(
         self, node: ServingNode, pending: PendingResponse, request: Message, deadline_ms: int
@@ -58,6 +67,10 @@ class Forwarded:
         self.deadline_ms = deadline_ms
         self.done = False
         self.is_waiting = False
+        #: Whether a controller may have carried it out, as one has not answered.
+        self.is_uncertain = False
+        #: The state of the ACLs that have allowed it.
+        self.acls = self._acls_now()
         pending.waiter = self
 
     def start(self, now: Now) -> None:
@@ -78,6 +91,7 @@ class Forwarded:
             else:
                 self.pending.respond(response)
         elif now.monotonic_ms < self.deadline_ms:
+            self.is_uncertain |= response is None
             self.is_waiting = True
             self.node.controller_channel.wait_for_leader(self.retry)
             self.node.wait(self, min(now.monotonic_ms + RETRY_MS, self.deadline_ms))
@@ -90,11 +104,18 @@ class Forwarded:
     def retry(self, now: Now) -> None:
         if self.is_waiting and not self.done:
             self._stop_waiting()
+            if self.is_uncertain and self.acls != self._acls_now():
+                # A denial would say that it had no effect, and it may have had one.
+                self._refuse(ErrorCode.REQUEST_TIMED_OUT)
             # It may have waited for long, and the client may have lost its permission meanwhile.
-            if is_permitted(self.node, self.pending, self.request):
+            elif is_permitted(self.node, self.pending, self.request):
                 self.start(now)
             else:
                 self._finish()
+
+    def _acls_now(self) -> int:
+        authorizer = self.node.authorizer
+        return authorizer.generation if authorizer is not None else 0
 
     def cancel(self) -> None:
         """The connection is closed; what the controller decides still takes effect."""
