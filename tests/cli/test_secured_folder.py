@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -161,6 +162,24 @@ def test_a_certificate_that_is_no_good_is_replaced(tmp_path: Path, why: str) -> 
     made.certify(str(node), "node", hosts)
     assert node.read_bytes() != before
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(node)
+
+
+def test_strict_clients_accept_the_certificate(tmp_path: Path) -> None:
+    """As Python's are by default, from 3.13 on."""
+    made = Authority.open(str(tmp_path / "ca.pem"), str(tmp_path / "ca.key"))
+    made.certify(str(tmp_path / "node.pem"), "node", ["localhost"])
+    strict = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    strict.verify_flags |= ssl.VERIFY_X509_STRICT
+    node = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    node.load_cert_chain(tmp_path / "node.pem")
+    to_node, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = strict.wrap_bio(to_client, to_node, server_hostname="localhost")
+    server = node.wrap_bio(to_node, to_client, server_side=True)
+    for side in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    assert client.version() == "TLSv1.3"
+    assert client.getpeercert() is not None
 
 
 def test_a_damaged_authority_is_an_error(tmp_path: Path) -> None:

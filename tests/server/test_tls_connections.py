@@ -287,6 +287,16 @@ def test_versions_before_tls_1_2_are_refused(server: Server, certificates: Certi
     assert listener_of(server, "TLS").failed_count == 1
 
 
+def test_weak_ciphers_are_refused(server: Server, certificates: Certificates) -> None:
+    """None without forward secrecy, encryption or a certificate, and none with SHA-1 or MD5."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(certificates.file("ca"))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("kRSA:aNULL:eNULL:SHA1:MD5:@SECLEVEL=0")
+    assert len(context.get_ciphers()) > 20
+    assert "handshake failure" in refused(server, "TLS", context)
+
+
 def test_certificates_that_are_not_trusted_are_refused(
     server: Server, certificates: Certificates
 ) -> None:

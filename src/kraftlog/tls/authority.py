@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 AUTHORITY = "kraftlog local authority"
-AUTHORITY_DAYS, NODE_DAYS = 3650, 397
+AUTHORITY_DAYS, NODE_DAYS = 3650, 365
 #: A certificate is renewed at the first start in its last days.
 RENEW_DAYS = 30
 #: Clocks of clients may be behind.
@@ -72,6 +72,7 @@ class Authority(Value):
         builder = builder.add_extension(
             x509.BasicConstraints(ca=False, path_length=None), critical=True
         )
+        builder = builder.add_extension(_key_of(self.key), critical=False)
         certificate = _signed(builder, self.key)
         write_private(path, _pem_of(key) + _pem(certificate))
 
@@ -86,8 +87,11 @@ class Authority(Value):
                 certificate.verify_directly_issued_by(self.certificate)
             except (ValueError, InvalidSignature):
                 return False
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        extensions = certificate.extensions
+        found = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         named = {str(each.value) for each in found}
+        if not any(isinstance(each.value, x509.AuthorityKeyIdentifier) for each in extensions):
+            return False
         end = certificate.not_valid_after_utc
         return named.issuperset(names) and end - datetime.now(UTC) > timedelta(days=RENEW_DAYS)
 
@@ -111,6 +115,7 @@ def _new_authority(certificate_path: str, key_path: str) -> Authority:
         ),
         False,
     )
+    builder = builder.add_extension(_key_of(key), critical=False)
     builder = builder.add_extension(
         x509.KeyUsage(key_cert_sign=True, crl_sign=True, **usage), critical=True
     )
@@ -134,7 +139,15 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _LEEWAY)
         .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
+
+
+def _key_of(authority: EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
+    """Which key has signed: strict clients, as Python's from 3.13 on, require it."""
+    from cryptography import x509
+
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
 
 
 def _signed(builder: x509.CertificateBuilder, key: EllipticCurvePrivateKey) -> x509.Certificate:
