@@ -8,7 +8,7 @@ READY := .venv/.ready
 SPARK := .venv/.spark
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run demo test long coverage check fix explore simulate nodes cluster mutants clauses soak soak-cluster torture bench docs fuzz fuzz-requests lock clean
+.PHONY: help setup run demo test long coverage check fix explore simulate nodes cluster mutants clauses soak soak-cluster torture bench docs fuzz fuzz-logins fuzz-requests lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -119,6 +119,10 @@ docs: $(READY)
 ## fuzz      fuzz the decoders for MINUTES=5 (coverage guided); failing inputs are kept
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5)
+
+## fuzz-logins  fuzz what strangers may send before a login for MINUTES=5 (coverage guided)
+fuzz-logins: $(READY)
+	$(BIN)/python -m tests.fuzz_logins --minutes $(or $(MINUTES),5)
 
 ## fuzz-requests  nodes under random plausible requests for MINUTES=5 (SEED=1000: the first)
 fuzz-requests: $(READY)
