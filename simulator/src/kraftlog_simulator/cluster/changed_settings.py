@@ -104,13 +104,13 @@ def throttle(world: ClusterWorld, rng: Rng, for_ms: int) -> None:
     for broker in world.setting.brokers:
         name = f"{side}_replication_throttled_rate"
         world.settings.configure(BROKER, str(broker), **{name: rng.between(*RATE)})
-    world.throttled[topic.name] = side
+    world.throttled[topic.name, side] = None
     world.schedule(world.time + for_ms, end_throttles, world)
 
 
 def end_throttles(world: ClusterWorld) -> None:
     """Delete all throttles."""
-    for topic, side in world.throttled.items():
+    for topic, side in world.throttled:
         world.settings.configure(TOPIC, topic, **{f"{side}_replication_throttled_replicas": None})
         for broker in world.setting.brokers:
             name = f"{side}_replication_throttled_rate"

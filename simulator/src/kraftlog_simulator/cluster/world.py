@@ -101,8 +101,8 @@ class ClusterWorld(NodeWorld):
         self.access = AccessAdministrator(self, 95)
         #: The only one that is no super user, if there is an authorizer.
         self.stranger = Stranger(self, 96) if setting.authorizer else None
-        #: Topics whose replication is throttled, at leaders or followers.
-        self.throttled: dict[str, str] = {}
+        #: Topics whose replication is throttled, each with the side: at leaders or followers.
+        self.throttled: dict[tuple[str, str], None] = {}
         self.kept = KeptLogs(self)
         self.late_requests = LateRequests(self)
         self.cluster_invariants = make_cluster_invariants(self)
