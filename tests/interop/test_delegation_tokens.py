@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,11 +30,12 @@ from kraftlog.wire.messages.describe_delegation_token import (
 from kraftlog.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from kraftlog.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kraftlog.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from tests.interop.kafka_broker import start_kafka
+from tests.interop.kafka_broker import KafkaNodes, start_kafka
 from tests.interop.tool_session import CLASSES
 from tests.ports import free_ports
 from tests.server.clients import TOPIC
 from tests.server.node_process import NodeProcess
+from tests.server.quorum_of_processes import format_node
 from tests.server.sasl_raw import Raw
 from tests.time_limit import LIMIT_S
 from tests.tokens import now_s
@@ -55,12 +56,15 @@ USERS = ("admin", "alice", "bob", "carol")
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 TOOL = "org.apache.kafka.tools.DelegationTokenCommand"
-PROPERTIES = f"""\
+PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
-listeners=OPEN://127.0.0.1:{{open}},CLIENTS://127.0.0.1:{{clients}},CONTROLLER://127.0.0.1:{{controller}}
+listeners=OPEN://127.0.0.1:{open},CLIENTS://127.0.0.1:{clients},CONTROLLER://127.0.0.1:{controller}
 listener.security.protocol.map=OPEN:PLAINTEXT,CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=OPEN
+"""
+#: What all nodes have, whatever their roles.
+COMMON = f"""\
 controller.listener.names=CONTROLLER
 controller.quorum.bootstrap.servers=127.0.0.1:{{controller}}
 log.dirs={{folder}}/data
@@ -82,15 +86,16 @@ class TokenNode:
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.folder = folder
-        opened, self.port, controller = free_ports(3)
-        self.open_address, self.address = f"127.0.0.1:{opened}", f"127.0.0.1:{self.port}"
+        names = ("open", "clients", "controller")
+        self.ports = dict(zip(names, free_ports(3), strict=True))
+        self.port = self.ports["clients"]
+        self.open_address = f"127.0.0.1:{self.ports['open']}"
+        self.address = f"127.0.0.1:{self.port}"
         self.path = str(folder / "server.properties")
         with open(self.path, "w", encoding="ascii") as file:
-            file.write(
-                PROPERTIES.format(
-                    open=opened, clients=self.port, controller=controller, folder=folder
-                )
-            )
+            file.write((PROPERTIES + COMMON).format(folder=folder, **self.ports))
+
+    def format(self) -> None:
         command = ["format", "-c", self.path, "--standalone"]
         for user in USERS:
             for mechanism in MECHANISMS:
@@ -138,6 +143,7 @@ BY_TOKEN = ' tokenauth="true"'
 @contextmanager
 def ours(folder: Path) -> Iterator[TokenNode]:
     node = TokenNode(folder)
+    node.format()
     process = NodeProcess(None, node.path, errors=str(folder / "errors.txt"), topics={})
     try:
         yield node
@@ -149,6 +155,7 @@ def ours(folder: Path) -> Iterator[TokenNode]:
 @contextmanager
 def theirs(folder: Path) -> Iterator[TokenNode]:
     node = TokenNode(folder)
+    node.format()
     with start_kafka(node.path, str(folder)):
         yield node
 
@@ -337,14 +344,14 @@ class Outcomes:
         with Raw(self._node.port) as raw:
             raw.handshake("SCRAM-SHA-256")
             exchange = scram(token_id, password, extension)
-            message = next(exchange)
-            for _ in range(2):
+            message, response = next(exchange), None
+            while response is None or (response.auth_bytes and message):
                 request = SaslAuthenticateRequest(auth_bytes=message)
                 response = raw.call(ApiKey.SASL_AUTHENTICATE, 2, request)
-                if response.error_code:
-                    break
-                with suppress(StopIteration):
-                    message = exchange.send(bytes(response.auth_bytes))
+                message = b""
+                if not response.error_code:
+                    with suppress(StopIteration):
+                        message = exchange.send(bytes(response.auth_bytes))
             self.found[f"login: {what}"] = [
                 response.error_code,
                 response.error_message,
@@ -466,3 +473,65 @@ def test_requests_and_logins_end_as_with_kafka(kafka_jars: str, tmp_path: Path) 
     refused = [ErrorCode.SASL_AUTHENTICATION_FAILED, found["login: ended"][1], 0, False]
     assert different == {f"login: {EXPIRED}": (refused, [0, "", 0, False])}
     assert found.keys() == expected.keys()
+
+
+# Brokers of one, controllers of the other --------------------------------------------------------
+
+CONTROLLER, BROKER = 1, 2
+CONTROLLER_PROPERTIES = """\
+process.roles=controller
+listeners=CONTROLLER://127.0.0.1:{controller}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT
+"""
+BROKER_PROPERTIES = """\
+process.roles=broker
+listeners=OPEN://127.0.0.1:{open},CLIENTS://127.0.0.1:{clients}
+listener.security.protocol.map=OPEN:PLAINTEXT,CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=OPEN
+broker.heartbeat.interval.ms=500
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_broker_ours", [True, False], ids=["our-broker", "our-controller"])
+def test_a_broker_tells_the_controller_of_the_other_who_asks(
+    kafka_jars: str, tmp_path: Path, *, is_broker_ours: bool
+) -> None:
+    node = TokenNode(tmp_path / "client")
+    for node_id, roles in ((CONTROLLER, CONTROLLER_PROPERTIES), (BROKER, BROKER_PROPERTIES)):
+        text = (roles + COMMON).format(folder=tmp_path / f"{node_id}", **node.ports)
+        (tmp_path / f"{node_id}.properties").write_text(f"node.id={node_id}\n{text}")
+    users = [f"{MECHANISMS[0]}=[name={user},password={PASSWORD}]" for user in USERS]
+    scram = [word for user in users for word in ("--add-scram", user)]
+    # The features that our brokers do not have yet.
+    levels = [f"{name}.version=0" for name in ("group", "share", "streams", "transaction")]
+    features = [word for level in levels for word in ("--feature", level)]
+    format_node(str(tmp_path / f"{CONTROLLER}.properties"), "--standalone", *scram, *features)
+    format_node(str(tmp_path / f"{BROKER}.properties"))
+    with ExitStack() as closing:
+        kafka = KafkaNodes(tmp_path, closing)
+        for node_id, is_ours in ((CONTROLLER, not is_broker_ours), (BROKER, is_broker_ours)):
+            if is_ours:
+                file, errors = str(tmp_path / f"{node_id}.properties"), str(tmp_path / "errors.txt")
+                closing.callback(NodeProcess(None, file, topics={}, errors=errors).kill_if_running)
+            else:
+                kafka.start(node_id)
+        token = created(node)
+        assert (token.principal_name, token.token_requester_principal_name) == ("alice", "alice")
+        wait_until(lambda: password_of(token.hmac) in node.ends())
+        # Kafka's controller, too, finds a token only after a while.
+        wait_until(lambda: renewal(node, "bob", token) != ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        assert renewal(node, "bob", token) == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+        assert renewal(node, "alice", token) == ErrorCode.NONE
+        with node.client(token.token_id, password_of(token.hmac), BY_TOKEN) as client:
+            refused: Any = client.request("CreateDelegationToken", None, make())
+            assert refused.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+def renewal(node: TokenNode, user: str, token: Any) -> int:
+    """The error code of a user who renews a token."""
+    with node.client(user) as client:
+        request = RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1)
+        response: Any = client.request("RenewDelegationToken", None, request)
+    code: int = response.error_code
+    return code

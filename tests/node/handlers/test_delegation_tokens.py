@@ -168,7 +168,8 @@ def test_only_who_has_proved_an_identity_may_ask(
 @pytest.mark.parametrize("key", KEYS)
 def test_who_has_logged_in_by_a_token_may_not_ask(host: VirtualHost, key: int) -> None:
     client = client_of(host, ALICE)
-    client.connection.authenticator = SimpleNamespace(is_by_token=True)  # type: ignore[attr-defined] - as the server's connections have it
+    connection: Any = client.connection
+    connection.authenticator = SimpleNamespace(is_by_token=True)  # as the server's have it
     client.send(key, APIS[key].last, example(key))
     host.settle()
     assert client.take()[0][1].error_code == NOT_ALLOWED
