@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.config.delegation_tokens import TokenConfig
-from kraftlog.controller.delegation_tokens import MAX_NAME_BYTES, MAX_RENEWERS
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import Image
+from kraftlog.sasl.delegation_tokens import MAX_NAMES_BYTES, MAX_RENEWERS
 from kraftlog.types import uuid_text
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_delegation_token import (
@@ -171,15 +171,18 @@ def test_times_end_where_a_timestamp_does() -> None:
         pytest.param([], ":a", ErrorCode.INVALID_PRINCIPAL_TYPE, id="owner-without-type"),
         pytest.param([BOB] * MAX_RENEWERS, "", ErrorCode.NONE, id="most-renewers"),
         pytest.param([BOB] * (MAX_RENEWERS + 1), "", ErrorCode.INVALID_REQUEST, id="too-many"),
-        pytest.param(["User:" + "b" * MAX_NAME_BYTES], "", ErrorCode.NONE, id="longest-name"),
+        pytest.param(["User:" + "b" * MAX_NAMES_BYTES], "", ErrorCode.NONE, id="longest-name"),
         pytest.param(
-            ["User:" + "ö" * (MAX_NAME_BYTES // 2 + 1)],
+            ["User:" + "ö" * (MAX_NAMES_BYTES // 2 - 1), BOB],
             "",
             ErrorCode.INVALID_REQUEST,
-            id="name-too-long",
+            id="names-too-long",
         ),
         pytest.param(
-            [], "User:" + "b" * (MAX_NAME_BYTES + 1), ErrorCode.INVALID_REQUEST, id="owner-too-long"
+            [],
+            "User:" + "b" * (MAX_NAMES_BYTES + 1),
+            ErrorCode.INVALID_REQUEST,
+            id="owner-too-long",
         ),
     ],
 )

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from kraftlog.controller.decision import Decision
 from kraftlog.errors import ErrorCode
-from kraftlog.sasl.delegation_tokens import USER, hmac_of, is_expired, owner_of
+from kraftlog.sasl.delegation_tokens import (
+    MAX_NAMES_BYTES,
+    MAX_RENEWERS,
+    USER,
+    hmac_of,
+    is_expired,
+    owner_of,
+)
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.create_delegation_token import CreateDelegationTokenResponse
@@ -31,9 +38,6 @@ if TYPE_CHECKING:
 
 #: The end of time, as a timestamp.
 FOREVER_MS = 2**63 - 1
-#: The most renewers of a token, and bytes of a name, which responses of old versions can hold;
-#: Kafka has no limit.
-MAX_RENEWERS, MAX_NAME_BYTES = 1000, 32_000
 
 
 def decide_create_token(
@@ -75,6 +79,8 @@ def _refusal(request: CreateDelegationTokenRequest, context: Context) -> int:
     """The error code of a token that cannot be created; 0 if it can."""
     if context.config.tokens is None:
         return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    if len(request.renewers) > MAX_RENEWERS:
+        return ErrorCode.INVALID_REQUEST
     types = [renewer.principal_type for renewer in request.renewers]
     names = [renewer.principal_name for renewer in request.renewers]
     if request.owner_principal_name:
@@ -83,9 +89,7 @@ def _refusal(request: CreateDelegationTokenRequest, context: Context) -> int:
         names.append(request.owner_principal_name)
     if any(each != USER for each in types):
         return ErrorCode.INVALID_PRINCIPAL_TYPE
-    if len(request.renewers) > MAX_RENEWERS or any(
-        len(name.encode()) > MAX_NAME_BYTES for name in names
-    ):
+    if sum(len(name.encode()) for name in names) > MAX_NAMES_BYTES:
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: The extension of SCRAM, and the option of its login module, by which a client says that the user
 #: is a token's id, and the password its HMAC.
 TOKEN_AUTH = "tokenauth"  # noqa: S105 - no password
+#: The most renewers of a token, and bytes of their names and the owner's; Kafka has no limit.
+MAX_RENEWERS, MAX_NAMES_BYTES = 1000, 32_000
 #: The type of the principals that own, request and renew tokens.
 USER = "User"
 

@@ -11,10 +11,10 @@ import pytest
 
 from kraftlog.authorization.acls import Operation
 from kraftlog.authorization.acls import ResourceType as Type
-from kraftlog.errors import AuthenticationError, ErrorCode
+from kraftlog.errors import ErrorCode
 from kraftlog.node import authentication
 from kraftlog.sasl import initiate
-from kraftlog.sasl.delegation_tokens import hmac_of, password_of
+from kraftlog.sasl.delegation_tokens import MAX_RENEWERS, hmac_of, password_of
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.frames import request_frame
@@ -196,6 +196,12 @@ def test_refusals_name_owner_and_requester(host: VirtualHost, version: int, requ
         token_id="",
         hmac=b"",
     )
+
+
+def test_too_many_renewers_are_refused_before_they_are_looked_at(host: VirtualHost) -> None:
+    request = create("", *["Group:a"] * (MAX_RENEWERS + 1))
+    response = ask(host, ApiKey.CREATE_DELEGATION_TOKEN, request)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(("version", "requester"), [(1, ""), (2, ""), (3, "alice")])
@@ -508,11 +514,3 @@ def test_keys_of_tokens_are_kept_for_the_latest_alone(
     common = host.node.authentication
     assert common is not None
     assert [token_id for _, token_id in common._keys_of_tokens] == ["id-3", "id-0"]
-
-
-def test_a_broker_that_knows_no_password_is_found_out() -> None:
-    exchange = initiate.scram("SCRAM-SHA-256", "id", "password", "nonce", by_token=True)
-    assert next(exchange) == b"n,,n=id,r=nonce,tokenauth=true"
-    exchange.send(b"r=nonce2,s=c2FsdA==,i=4096")
-    with pytest.raises(AuthenticationError):
-        exchange.send(b"v=AAAA")

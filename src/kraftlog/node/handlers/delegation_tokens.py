@@ -16,7 +16,7 @@ from kraftlog.node.access.tokens import (
     without_requester,
 )
 from kraftlog.node.handlers import forwarding
-from kraftlog.sasl.delegation_tokens import USER, hmac_of
+from kraftlog.sasl.delegation_tokens import MAX_RENEWERS, USER, hmac_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_delegation_token import (
@@ -26,19 +26,20 @@ from kraftlog.wire.messages.describe_delegation_token import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from kraftlog.config.delegation_tokens import TokenConfig
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
+    from kraftlog.wire.messages.create_delegation_token import CreatableRenewers
     from kraftlog.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
     from kraftlog.wire.messages.metadata_records import DelegationTokenRecord
 
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-#: Costs in microseconds: a token that is looked at, and one that is described.
-TOKEN_COST, DESCRIPTION_COST = 2, 10
+#: Costs in microseconds: an owner that is asked for, a token that is looked at or described.
+OWNER_COST, TOKEN_COST, DESCRIPTION_COST = 1, 2, 10
 
 
 def handle(
@@ -50,15 +51,25 @@ def handle(
         return _describe(node, pending, request)
     if key == ApiKey.CREATE_DELEGATION_TOKEN:
         without_requester(pending)
-    if not has_proved_identity(node, pending):
-        _refuse(pending, request, NOT_ALLOWED)
-    elif key == ApiKey.CREATE_DELEGATION_TOKEN and any(
-        renewer.principal_type != USER for renewer in request.renewers
-    ):
-        _refuse(pending, request, ErrorCode.INVALID_PRINCIPAL_TYPE)
-    else:
+    code = NOT_ALLOWED
+    if has_proved_identity(node, pending):
+        code = ErrorCode.NONE
+        if key == ApiKey.CREATE_DELEGATION_TOKEN:
+            code = _refusal_of(request.renewers)
+    if code == ErrorCode.NONE:
         forwarding.handle(node, pending, request, now)
+    else:
+        _refuse(pending, request, code)
     return None
+
+
+def _refusal_of(renewers: Sequence[CreatableRenewers]) -> int:
+    """The error code of renewers whom the controller need not see; 0 if there are none."""
+    if len(renewers) > MAX_RENEWERS:
+        return ErrorCode.INVALID_REQUEST
+    if any(renewer.principal_type != USER for renewer in renewers):
+        return ErrorCode.INVALID_PRINCIPAL_TYPE
+    return ErrorCode.NONE
 
 
 def _refuse(pending: PendingResponse, request: Any, code: int) -> None:
@@ -95,7 +106,13 @@ def _describe_in_steps(
     config: TokenConfig,
 ) -> Iterator[int]:
     """The tokens of the given owners, or of all, that the client may see."""
-    may_see = _visible_to(node, pending, request)
+    owners: set[str] | None = None
+    if request.owners is not None:
+        owners = set()
+        for each in request.owners:
+            owners.add(f"{each.principal_type}:{each.principal_name}")
+            yield OWNER_COST
+    may_see = _visible_to(node, pending, request, owners)
     described = []
     for token in list(node.image.tokens.values()):
         yield TOKEN_COST
@@ -107,13 +124,13 @@ def _describe_in_steps(
 
 
 def _visible_to(
-    node: ServingNode, pending: PendingResponse, request: DescribeDelegationTokenRequest
+    node: ServingNode,
+    pending: PendingResponse,
+    request: DescribeDelegationTokenRequest,
+    owners: set[str] | None,
 ) -> Callable[[DelegationTokenRecord], bool]:
     client = pending.client()[0]
     asked = asked_of(node, pending, request)
-    owners = None
-    if request.owners is not None:
-        owners = {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
 
     def may_see(token: DelegationTokenRecord) -> bool:
         concerned = {token.owner, *token.renewers}
