@@ -265,6 +265,13 @@ def test_a_token_for_another_user_needs_create_tokens(version: int) -> None:
     assert response.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
 
 
+def test_who_may_not_ask_is_not_asked_about() -> None:
+    host = make_host(TOKENS + AUTHORIZER)
+    response = ask(host, ApiKey.CREATE_DELEGATION_TOKEN, create(BOB), listener="PLAINTEXT")
+    assert response.error_code == NOT_ALLOWED
+    assert not [line for line in host.log_lines if "denied" in line]
+
+
 def test_a_refusal_to_create_is_logged_without_a_secret() -> None:
     host = make_host(TOKENS + AUTHORIZER)
     ask(host, ApiKey.CREATE_DELEGATION_TOKEN, create(BOB))
@@ -294,6 +301,40 @@ def token_record(token_id: str, **changes: Any) -> DelegationTokenRecord:
         **changes,
     }
     return DelegationTokenRecord(**values)
+
+
+# In the log --------------------------------------------------------------------------------------
+
+
+def renew(host: VirtualHost, token: Any) -> int:
+    request = RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=-1)
+    code: int = ask(host, ApiKey.RENEW_DELEGATION_TOKEN, request).error_code
+    return code
+
+
+@pytest.mark.parametrize("has_snapshot", [False, True], ids=["log", "snapshot"])
+def test_tokens_are_known_again_after_a_restart(*, has_snapshot: bool) -> None:
+    more = "metadata.log.max.record.bytes.between.snapshots=1\n" if has_snapshot else ""
+    host = make_host(TOKENS + more)
+    token = created(host)
+    host.settle()
+    assert (host.node.quorum.core.log.snapshot is not None) is has_snapshot
+    host.files.kill()
+    again = VirtualHost(host.files, SETTINGS + LISTENERS + TOKENS + more)
+    assert renew(again, token) == ErrorCode.NONE
+    assert described(again) == [ALICE]
+
+
+def test_expired_tokens_are_removed_by_a_timer() -> None:
+    host = make_host(f"{TOKENS}delegation.token.expiry.check.interval.ms=60000\n")
+    created(host)
+    host.pass_time(EXPIRY_MS)
+    host.settle()
+    assert len(host.node.image.tokens) == 1
+    host.pass_time(60_000 - EXPIRY_MS)
+    host.settle()
+    assert host.node.image.tokens == {}
+    assert SECRET not in "".join(host.log_lines)
 
 
 # On the way to the controller --------------------------------------------------------------------
