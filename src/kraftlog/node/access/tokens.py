@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 
-#: The first version of responses with the requester of a token beside its owner.
-REQUESTER_SINCE = 3
 #: Instead of a timestamp.
 NO_TIMESTAMP = -1
 
@@ -30,7 +28,7 @@ def create(asked: Asked) -> bool:
         or asked.allows(Operation.CREATE_TOKENS, ResourceType.USER, owner)
     ):
         return True
-    without_requester(asked.pending)
+    # Only versions that name the requester can name another owner.
     code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     asked.pending.respond(not_created(code, asked.request, asked.principal))
     return False
@@ -49,16 +47,6 @@ def has_proved_identity(node: ServingNode, pending: PendingResponse) -> bool:
     if protocol == "SSL":
         return pending.client()[0] != ANONYMOUS
     return protocol != "PLAINTEXT"
-
-
-def without_requester(pending: PendingResponse) -> None:
-    """Leave the requester out of responses in versions that do not have it."""
-    if pending.version < REQUESTER_SINCE:
-        pending.complete = _forget_requester
-
-
-def _forget_requester(response: CreateDelegationTokenResponse) -> None:
-    response.token_requester_principal_type = response.token_requester_principal_name = ""
 
 
 def not_created(

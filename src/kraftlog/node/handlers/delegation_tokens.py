@@ -8,13 +8,7 @@ from __future__ import annotations
 from kraftlog.authorization.acls import Operation, ResourceType
 from kraftlog.errors import ErrorCode
 from kraftlog.node.access import asked_of
-from kraftlog.node.access.tokens import (
-    NO_TIMESTAMP,
-    REQUESTER_SINCE,
-    has_proved_identity,
-    not_created,
-    without_requester,
-)
+from kraftlog.node.access.tokens import NO_TIMESTAMP, has_proved_identity, not_created
 from kraftlog.node.handlers import forwarding
 from kraftlog.sasl.delegation_tokens import MAX_RENEWERS, USER, hmac_of
 from kraftlog.value import TYPE_CHECKING
@@ -33,10 +27,15 @@ if TYPE_CHECKING:
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
-    from kraftlog.wire.messages.create_delegation_token import CreatableRenewers
+    from kraftlog.wire.messages.create_delegation_token import (
+        CreatableRenewers,
+        CreateDelegationTokenResponse,
+    )
     from kraftlog.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
     from kraftlog.wire.messages.metadata_records import DelegationTokenRecord
 
+#: The first version of responses with the requester of a token beside its owner.
+REQUESTER_SINCE = 3
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 #: Costs in microseconds: an owner that is asked for, a token that is looked at or described.
 OWNER_COST, TOKEN_COST, DESCRIPTION_COST = 1, 2, 10
@@ -50,7 +49,7 @@ def handle(
     if key == ApiKey.DESCRIBE_DELEGATION_TOKEN:
         return _describe(node, pending, request)
     if key == ApiKey.CREATE_DELEGATION_TOKEN:
-        without_requester(pending)
+        _without_requester(pending)
     code = NOT_ALLOWED
     if has_proved_identity(node, pending):
         code = ErrorCode.NONE
@@ -61,6 +60,16 @@ def handle(
     else:
         _refuse(pending, request, code)
     return None
+
+
+def _without_requester(pending: PendingResponse) -> None:
+    """Leave the requester out of responses in versions that do not have it."""
+    if pending.version < REQUESTER_SINCE:
+        pending.complete = _forget_requester
+
+
+def _forget_requester(response: CreateDelegationTokenResponse) -> None:
+    response.token_requester_principal_type = response.token_requester_principal_name = ""
 
 
 def _refusal_of(renewers: Sequence[CreatableRenewers]) -> int:
