@@ -28,6 +28,7 @@ TOOLS = {
     "groups": (CLASSES["kafka-consumer-groups"], ()),
     "configs": (CLASSES["kafka-configs"], ()),
     "acls": (CLASSES["kafka-acls"], ()),
+    "delegation-tokens": (CLASSES["kafka-delegation-tokens"], ()),
     "offsets": (CLASSES["kafka-get-offsets"], ()),
     "delete-records": (CLASSES["kafka-delete-records"], ()),
     "leader-election": (CLASSES["kafka-leader-election"], ()),

@@ -31,7 +31,9 @@ def trees_are_dropped() -> Iterator[None]:
 #: Clients have properties of their own, some with the names of a broker's keys.
 CLIENTS = "src/kraftlog/client/"
 #: They read their keys for others.
-READERS = ("src/kraftlog/config/authorizer.py", "src/kraftlog/config/sasl.py")
+READERS = tuple(
+    f"src/kraftlog/config/{name}.py" for name in ("authorizer", "delegation_tokens", "sasl")
+)
 
 
 def test_keys_that_are_read_are_documented() -> None:

@@ -129,6 +129,10 @@ SASL_CONTROLLERS = f"{BROKER_ALONE}{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLA
             f"{SASL_CONTROLLERS}{LOGIN} username=secret;",
             "needs the option password",
         ),
+        (
+            f'{SASL_CONTROLLERS}{LOGIN} username=a password=secret tokenauth="true";',
+            "nodes cannot log in by a delegation token, only clients",
+        ),
     ],
 )
 def test_sasl_that_cannot_be_served_is_refused(case: str, message: str) -> None:

@@ -78,8 +78,11 @@ class Cluster:
     def now(self) -> Now:
         return Now(self.now_ms, self.now_ms)
 
-    def decide(self, api: int, request: Message) -> Decision:
-        return result_of(self.controller.decide_in_steps(api, request, self.now, len(self.log)))
+    def decide(self, api: int, request: Message, principal: str = "") -> Decision:
+        end = len(self.log)
+        return result_of(
+            self.controller.decide_in_steps(api, request, self.now, end, principal=principal)
+        )
 
     def propose(self, *batches: Sequence[Message]) -> None:
         """Propose batches whose records will be at the end of the log."""
@@ -93,8 +96,10 @@ class Cluster:
             self.commit()
         return decision
 
-    def ask(self, api: int, request: Message, *, commit: bool = True) -> Decision:
-        return self.append(self.decide(api, request), commit=commit)
+    def ask(
+        self, api: int, request: Message, *, commit: bool = True, principal: str = ""
+    ) -> Decision:
+        return self.append(self.decide(api, request, principal), commit=commit)
 
     def commit(self, end_offset: int | None = None) -> None:
         """Commit the records before an offset, or the whole log."""

@@ -18,6 +18,7 @@ from kraftlog.metadata.row_changes import (
     snapshot_changes,
 )
 from kraftlog.metadata.tables import TABLES_OF_IMAGE
+from kraftlog.metadata.tree import tree_of
 from kraftlog.records.control import build_control_batch
 from kraftlog.types import ControlType
 from kraftlog.wire.codec import encode
@@ -148,3 +149,29 @@ def test_each_leader_of_the_quorum_is_a_change() -> None:
         {"leader": 2, "epoch": 4},
         {"leader": 1, "epoch": 5},
     )
+
+
+def test_tokens_are_shown_from_their_creation_to_their_end() -> None:
+    created = samples.token("t")
+    assert isinstance(created, records.DelegationTokenRecord)
+    renewed = created.replace(expiration_timestamp=9)
+    removal = records.RemoveDelegationTokenRecord(token_id="t")
+    source = LogInMemory([created, renewed, removal])
+    row = {
+        "token": "t",
+        "owner": "User:o",
+        "requester": "User:r",
+        "renewers": "User:n",
+        "issued_ms": 1,
+        "expires_ms": 3,
+        "max_ms": 2,
+    }
+    later = {**row, "expires_ms": 9}
+    assert [(each.table, each.before, each.after) for each in changes_of(source)] == [
+        ("tokens", None, row),
+        ("tokens", row, later),
+        ("tokens", later, None),
+    ]
+    assert [list(rows_at(source, offset).values()) for offset in range(3)] == [[row], [later], []]
+    tree = tree_of(state_at(source, Moment(offset=0)))
+    assert tree["delegationToken"]["tokens"]["t"]["owner"] == "User:o"

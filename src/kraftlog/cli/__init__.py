@@ -22,6 +22,7 @@ COMMANDS = {
     "groups": "list, describe and delete consumer groups, reset their offsets",
     "configs": "describe and alter configs",
     "acls": "list, add and remove ACLs",
+    "delegation-tokens": "create, renew, expire and describe delegation tokens",
     "offsets": "print the offsets of partitions",
     "delete-records": "delete the oldest records of partitions",
     "leader-election": "elect preferred leaders, or unclean ones",
@@ -94,5 +95,5 @@ def _module_name(command: str) -> str:
 
 
 def usage() -> str:
-    lines = [f"  {name:<16}{command_help}" for name, command_help in COMMANDS.items()]
+    lines = [f"  {name:<18} {command_help}" for name, command_help in COMMANDS.items()]
     return "\n".join(["usage: kraftlog COMMAND [options]", "", *lines])

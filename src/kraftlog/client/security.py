@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kraftlog.config.endpoints import SECURITY_PROTOCOLS
 from kraftlog.errors import ConfigError
+from kraftlog.sasl.delegation_tokens import TOKEN_AUTH
 from kraftlog.sasl.jaas import LOGIN_MODULES, parse_jaas
 from kraftlog.value import TYPE_CHECKING
 
@@ -97,7 +98,11 @@ class Security:
         from secrets import token_urlsafe
 
         return initiate.scram(
-            self.mechanism, options["username"], options["password"], token_urlsafe(24)
+            self.mechanism,
+            options["username"],
+            options["password"],
+            token_urlsafe(24),
+            by_token=options.get(TOKEN_AUTH, "").lower() == "true",
         )
 
 

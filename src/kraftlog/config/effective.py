@@ -98,6 +98,15 @@ _BROKER = {
     "enough for a voter that discovery finds.",
     "controlled.shutdown.enable": "Hand over leadership before a clean stop.",
     "default.replication.factor": "Replication factor of topics created without one.",
+    "delegation.token.expiry.check.interval.ms": (
+        "Interval at which the active controller removes expired delegation tokens."
+    ),
+    "delegation.token.expiry.time.ms": "Life of a delegation token that is not renewed.",
+    "delegation.token.max.lifetime.ms": "Longest life of a delegation token, however renewed.",
+    "delegation.token.secret.key": (
+        "Key of all delegation tokens, the same on all brokers and controllers; without one there "
+        "are no tokens."
+    ),
     "delete.topic.enable": "Allow topics to be deleted.",
     "fetch.max.bytes": "Largest amount of records in one fetch response.",
     "follower.replication.throttled.rate": (

@@ -10,6 +10,7 @@ from kraftlog.config.endpoints import WITH_SASL
 from kraftlog.config.keys import listener_prefix
 from kraftlog.errors import ConfigError
 from kraftlog.sasl.accept import MECHANISMS, NODE_MECHANISMS, OAUTHBEARER, PLAIN
+from kraftlog.sasl.delegation_tokens import TOKEN_AUTH
 from kraftlog.sasl.jaas import LOGIN_MODULES, parse_jaas
 from kraftlog.sasl.jwt import TokenRules
 from kraftlog.value import TYPE_CHECKING, Value
@@ -209,6 +210,11 @@ def _login(config: BrokerConfig, key: str, listener: str) -> SaslLogin:
         if not options.get(option):
             where = _jaas_key(listener, mechanism)
             raise ConfigError(f"{where} needs the option {option}: this node logs in with it")
+    if options.get(TOKEN_AUTH, "").lower() == "true":
+        raise ConfigError(
+            f"{_jaas_key(listener, mechanism)}: nodes cannot log in by a delegation token, only "
+            f"clients; remove {TOKEN_AUTH}"
+        )
     return SaslLogin(mechanism, options["username"], options["password"])
 
 

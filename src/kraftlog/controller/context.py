@@ -9,6 +9,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kraftlog.config.delegation_tokens import TokenConfig
     from kraftlog.controller.placement import Rng
     from kraftlog.controller.sessions import BrokerSessions
     from kraftlog.logstate.voters import VoterSet
@@ -30,8 +31,11 @@ class ControllerConfig(Value):
     rebalance_interval_ms: int = 300_000
     #: Interval of unclean elections for topics that allow them.
     unclean_interval_ms: int = 300_000
-    #: The most elections of one periodic run, preferred or unclean; the next continues at once.
+    #: The most elections of one periodic run, preferred or unclean, and the most tokens that one
+    #: removes; the next continues at once.
     elections_at_once: int = 1000
+    #: None: there are no delegation tokens.
+    tokens: TokenConfig | None = None
 
 
 class Context:
@@ -48,6 +52,7 @@ class Context:
         "missing_report_reasons",
         "new_id",
         "now",
+        "principal",
         "reported_voters",
         "rng",
         "sessions",
@@ -84,6 +89,8 @@ class Context:
         self.now: Now
         #: When the request arrived; it may have waited for other decisions.
         self.arrived_ms = 0
+        #: Who asks, if the decision depends on it.
+        self.principal = ""
         self._next_offset = 0
         #: The last committed offset that this controller has replayed.
         self.committed_offset = -1
@@ -96,8 +103,11 @@ class Context:
         self.is_offset_used = True
         return self._next_offset
 
-    def begin(self, now: Now, next_offset: int, arrived_ms: int | None = None) -> None:
+    def begin(
+        self, now: Now, next_offset: int, arrived_ms: int | None = None, principal: str = ""
+    ) -> None:
         """Start another decision."""
+        self.principal = principal
         self.now, self._next_offset = now, next_offset
         self.arrived_ms = now.monotonic_ms if arrived_ms is None else arrived_ms
         self.is_offset_used = False

@@ -58,6 +58,9 @@ DECISIONS = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ("scram", "decide_alter_scram"),
     ApiKey.CREATE_ACLS: ("acls", "decide_create_acls"),
     ApiKey.DELETE_ACLS: ("acls", "decide_delete_acls"),
+    ApiKey.CREATE_DELEGATION_TOKEN: ("delegation_tokens", "decide_create_token"),
+    ApiKey.RENEW_DELEGATION_TOKEN: ("delegation_tokens", "decide_renew_token"),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: ("delegation_tokens", "decide_expire_token"),
     ApiKey.ALTER_CLIENT_QUOTAS: ("client_quotas", "decide_alter_client_quotas"),
     ApiKey.ALLOCATE_PRODUCER_IDS: ("producer_ids", "decide_allocate_producer_ids"),
     ApiKey.BROKER_REGISTRATION: ("brokers", "decide_register_broker"),
@@ -92,12 +95,12 @@ class Controller:
         returns the set with what voters have reported to the leader but no VotersRecord holds yet,
         and `missing_report_reasons` why directory ids are still unknown in it, by voter id.
         """
-        self.state = ControllerState(static_config)
+        self.state = ControllerState(static_config, _secret_of(config))
         self.sessions = BrokerSessions(config.session_timeout_ms)
         self.active = False
         #: Periodic work while active: next time, function, interval.
         self._periodic_work: dict[
-            str, tuple[int, Callable[[ControllerState, int], list[Message]], int]
+            str, tuple[int, Callable[[ControllerState, int], Sequence[Message]], int]
         ] = {}
         self._context = Context(
             config,
@@ -127,7 +130,9 @@ class Controller:
     def install_snapshot(self, image: Image) -> None:
         """Replace the state with the image of a snapshot; this node is not the leader."""
         self.resign()
-        self.state = ControllerState.copy_of(image, self._context.static_config)
+        self.state = ControllerState.copy_of(
+            image, self._context.static_config, _secret_of(self._context.config)
+        )
 
     def set_cluster_id(self, cluster_id: str | None) -> None:
         """Set the cluster id that was found in the log."""
@@ -160,6 +165,9 @@ class Controller:
             decide_unclean_elections,
             interval_ms,
         )
+        if config.tokens is not None:
+            interval_ms = config.tokens.check_interval_ms
+            self._periodic_work["tokens"] = (now_ms + interval_ms, self._end_tokens, interval_ms)
         return Decision(
             activation_records(self.state, bootstrap, self._context.static_config), None
         )
@@ -179,9 +187,13 @@ class Controller:
         now: Now,
         next_offset: int,
         arrived_ms: int | None = None,
+        principal: str = "",
     ) -> DecisionInSteps:
-        """Decide on a request; `next_offset` is the expected offset of its first record."""
-        self._context.begin(now, next_offset, arrived_ms)
+        """Decide on a request; `next_offset` is the expected offset of its first record.
+
+        `principal`: who asks, for the decisions that depend on it.
+        """
+        self._context.begin(now, next_offset, arrived_ms, principal)
         decision = self._decision_function(api_key)(self.state, request, self._context)
         return decision if isinstance(decision, Decision) else (yield from decision)
 
@@ -237,6 +249,11 @@ class Controller:
                     return records
         return ()
 
+    def _end_tokens(self, state: ControllerState, at_most: int) -> Sequence[Message]:
+        from kraftlog.controller.delegation_tokens import expired_tokens
+
+        return expired_tokens(state, self._context.now.wall_ms, at_most)
+
     def deadline(self) -> int | None:
         """The next deadline for `poll`, in monotonic milliseconds."""
         if not self.active:
@@ -268,3 +285,8 @@ class Controller:
         brokers = self.state.brokers
         if self.evidence.believe(brokers, broker_id, epoch, ended_ms, now.monotonic_ms):
             self.sessions.expire(broker_id)
+
+
+def _secret_of(config: ControllerConfig) -> str:
+    """The key of the HMACs of delegation tokens; empty: there are none."""
+    return "" if config.tokens is None else config.tokens.secret

@@ -14,6 +14,7 @@ from kraftlog.config.keys import BROKER, TOPIC
 from kraftlog.controller.index import PartitionIndex
 from kraftlog.metadata.features import ELR_FEATURE
 from kraftlog.metadata.image import Image
+from kraftlog.sasl.delegation_tokens import hmac_of
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,13 +44,16 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 class ControllerState(Image):
     """The speculative image; only the controller changes it."""
 
-    def __init__(self, static_config: Mapping[str, str]) -> None:
+    def __init__(self, static_config: Mapping[str, str], token_secret: str = "") -> None:
         super().__init__()
         self.index = PartitionIndex()
         #: Topic names by metric name: names that differ only in '.' and '_' collide.
         self.colliding: dict[str, dict[str, None]] = {}
         #: The ids of ACLs by what they say.
         self.acl_ids: dict[tuple[object, ...], Uuid] = {}
+        #: The ids of delegation tokens by HMAC, by which clients name them; none without a secret.
+        self.token_ids: dict[bytes, str] = {}
+        self._token_secret = token_secret
         #: Settings of this node; brokers are assumed to have the same.
         self._static_config = static_config
         #: The changes of the batch that is being proposed, as (map, key, former value).
@@ -60,9 +64,11 @@ class ControllerState(Image):
         self._undo_log: deque[tuple[int, list[tuple[dict[Any, Any], Any, Any]]]] = deque()
 
     @classmethod
-    def copy_of(cls, image: Image, static_config: Mapping[str, str]) -> ControllerState:
+    def copy_of(
+        cls, image: Image, static_config: Mapping[str, str], token_secret: str = ""
+    ) -> ControllerState:
         """Build the state from an image, whose values it shares: no record is replayed again."""
-        state = cls(static_config)
+        state = cls(static_config, token_secret)
         for name, mapping in image.maps().items():
             setattr(state, name, mapping.copy())
         for key, partition in state.partitions.items():
@@ -71,6 +77,8 @@ class ControllerState(Image):
             state.colliding.setdefault(collision_name(topic), {})[topic] = None
         for acl_id, acl in state.acls.items():
             state.acl_ids[acl_key(acl)] = acl_id
+        for token_id in state.tokens if token_secret else ():
+            state.token_ids[hmac_of(token_secret, token_id)] = token_id
         return state
 
     # Proposing -----------------------------------------------------------------------------------
@@ -141,6 +149,8 @@ class ControllerState(Image):
             if before is not ABSENT:
                 self.acl_ids.pop(acl_key(before), None)
             self.acl_ids[acl_key(value)] = key
+        elif mapping is self.tokens and self._token_secret:
+            self.token_ids[hmac_of(self._token_secret, key)] = key
 
     def drop(self, mapping: dict[Any, Any], key: Any) -> None:
         before = mapping.pop(key)
@@ -155,6 +165,8 @@ class ControllerState(Image):
                 del self.colliding[collision_name(key)]
         elif mapping is self.acls:
             self.acl_ids.pop(acl_key(before), None)
+        elif mapping is self.tokens and self._token_secret:
+            self.token_ids.pop(hmac_of(self._token_secret, key), None)
 
     # Reading -------------------------------------------------------------------------------------
 

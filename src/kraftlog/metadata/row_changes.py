@@ -19,6 +19,7 @@ from kraftlog.metadata.tables import (
     quota_rows,
     rows_of,
     scram_rows,
+    token_rows,
     topic_row,
 )
 from kraftlog.records.control import decode_control_key
@@ -200,6 +201,7 @@ _ROWS: dict[str, Callable[[Any, Any], Iterator[Row]]] = {
     "acls": acl_rows,
     "quotas": quota_rows,
     "scram": scram_rows,
+    "tokens": token_rows,
 }
 
 

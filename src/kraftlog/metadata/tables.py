@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.metadata_records import (
         AccessControlEntryRecord,
+        DelegationTokenRecord,
         UserScramCredentialRecord,
     )
 
@@ -217,6 +218,24 @@ def scram_rows(key: tuple[int, str], record: UserScramCredentialRecord) -> Itera
     }
 
 
+def _tokens(state: MetadataState) -> Iterator[Row]:
+    rows = [row for item in state.image.tokens.items() for row in token_rows(*item)]
+    return iter(sorted(rows, key=lambda row: row["token"]))
+
+
+def token_rows(_: str, token: DelegationTokenRecord) -> Iterator[Row]:
+    """A delegation token; the log does not have its HMAC."""
+    yield {
+        "token": token.token_id,
+        "owner": token.owner,
+        "requester": token.requester,
+        "renewers": ", ".join(token.renewers),
+        "issued_ms": token.issue_timestamp,
+        "expires_ms": token.expiration_timestamp,
+        "max_ms": token.max_timestamp,
+    }
+
+
 TABLES_OF_IMAGE = {
     "topics": Table(("topic", "id", "partitions", "replication"), 1, _topics),
     "partitions": Table(
@@ -240,9 +259,12 @@ TABLES_OF_IMAGE = {
     ),
     "quotas": Table(("entity", "key", "value"), 2, _quotas),
     "scram": Table(("user", "mechanism", "iterations"), 2, _scram),
+    "tokens": Table(
+        ("token", "owner", "requester", "renewers", "issued_ms", "expires_ms", "max_ms"), 1, _tokens
+    ),
 }
 #: Tables that are listed only if they have rows; on many clusters they have none.
-OPTIONAL = frozenset({"acls", "quotas", "scram"})
+OPTIONAL = frozenset({"acls", "quotas", "scram", "tokens"})
 
 
 def rows_of(state: MetadataState, table: str) -> list[Row]:

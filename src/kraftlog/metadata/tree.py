@@ -19,6 +19,7 @@ _PATHS = {
     "voters": ("quorum/voters", ("voter",)),
     "quotas": ("quotas", ("entity",)),
     "scram": ("scram", ("user", "mechanism")),
+    "tokens": ("delegationToken/tokens", ("token",)),
 }
 
 

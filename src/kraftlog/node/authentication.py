@@ -13,6 +13,7 @@ from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.sasl import accept
 from kraftlog.sasl.accept import LoginRefusedError, RefusingToken
+from kraftlog.sasl.delegation_tokens import TokenCredential, is_expired, token_keys, user_of
 from kraftlog.sasl.jwt import TokenError, UnknownKeyError, check_token
 from kraftlog.sasl.scram import NUMBERS
 from kraftlog.value import TYPE_CHECKING
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.sasl.accept import Exchange
     from kraftlog.sasl.jwt import Jwk, Token
-    from kraftlog.sasl.scram import ScramCredential
+    from kraftlog.sasl.scram import ScramCredential, ScramKeys
     from kraftlog.types import Buffer, Now
 
     class TokenKeySource(Protocol):
@@ -50,6 +51,8 @@ LOG_INTERVAL_MS = 1000
 #: A client has this long to log in, and its requests are no larger before, whatever the settings
 #: allow: PLAIN and SCRAM need less, and what waits here takes memory from those who have logged in.
 LOGIN_MS, MAX_RECEIVE = 10_000, 64 << 10
+#: The most keys of delegation tokens that are kept, for further logins.
+KEPT_TOKEN_KEYS = 10_000
 #: Why a connection is closed that asks for something else first.
 NOT_LOGGED_IN = "its client has not logged in"
 
@@ -79,6 +82,8 @@ class Authentication:
         #: By listener; from the host.
         self.token_keys: dict[str, TokenKeySource] = {}
         self._secret = b""
+        #: By mechanism and token id. They never change, and take milliseconds to compute.
+        self._keys_of_tokens: dict[tuple[str, str], ScramKeys] = {}
         self._log_from_ms = 0
         self._unlogged = 0
 
@@ -102,7 +107,30 @@ class Authentication:
         def credential_of(user: str) -> ScramCredential | None:
             return self.node.image.scram.get((NUMBERS[mechanism], user))
 
-        return accept.scram(mechanism, credential_of, f"{rng.getrandbits(192):048x}", self._secret)
+        def token_of(token_id: str, salt: bytes) -> TokenCredential | None:
+            return self._token_credential(mechanism, token_id, salt)
+
+        nonce = f"{rng.getrandbits(192):048x}"
+        return accept.scram(mechanism, credential_of, nonce, self._secret, token_of)
+
+    def _token_credential(
+        self, mechanism: str, token_id: str, salt: bytes
+    ) -> TokenCredential | None:
+        """What logs in by a delegation token; None if there is none, or it has expired."""
+        config, token = self.node.delegation_tokens, self.node.image.tokens.get(token_id)
+        if config is None or token is None:
+            return None
+        user = user_of(token.owner)
+        end_ms = min(token.expiration_timestamp, token.max_timestamp)
+        if user is None or is_expired(end_ms, self.node.now.wall_ms):
+            return None
+        keys = self._keys_of_tokens.get((mechanism, token_id))
+        if keys is None:
+            if len(self._keys_of_tokens) >= KEPT_TOKEN_KEYS:
+                del self._keys_of_tokens[next(iter(self._keys_of_tokens))]
+            keys = token_keys(mechanism, config.secret, token_id, salt)
+            self._keys_of_tokens[mechanism, token_id] = keys
+        return TokenCredential(user, keys, end_ms)
 
     def _check_token(self, text: str, name: str) -> Token:
         source, rules = self.token_keys.get(name), self.listeners[name].token_rules
@@ -144,6 +172,8 @@ class Authenticator:
         self._is_renewal = False
         #: Whether a refusal is counted and logged, and only the client's last word is missing.
         self._is_refused = False
+        #: Whether the last login was by a delegation token.
+        self.is_by_token = False
         self._session: SessionEnd | None = None
         self._lifetime_ms = 0
         self._max_frame: int = connection.max_frame
@@ -293,6 +323,7 @@ class Authenticator:
                 answer="Cannot change principals during re-authentication",
                 user=accepted.user,
             )
+        self.is_by_token = accepted.is_by_token
         self._accept(principal, accepted.expires_ms, now)
         last: bytes = accepted.last
         return last

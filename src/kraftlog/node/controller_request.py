@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.node.error_responses import error_response
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,10 +18,19 @@ if TYPE_CHECKING:
 RESPONSE_TASK = "handling a response of the controller"
 
 
+class ForwardedClient(Value):
+    """A client whose request a decision depends on who it is."""
+
+    principal: str
+    host: str
+    #: Whether it has logged in by a delegation token.
+    is_by_token: bool
+
+
 class ControllerRequest:
     """A request to a controller, here or on another node, until it has its response."""
 
-    __slots__ = ("_attempt", "_on_done", "api_key", "message", "version")
+    __slots__ = ("_attempt", "_on_done", "api_key", "message", "principal", "version")
 
     def __init__(
         self,
@@ -30,10 +39,13 @@ class ControllerRequest:
         message: Message,
         on_done: OnDone,
         attempt: Callable[..., bool],
+        principal: str = "",
     ) -> None:
+        """`principal`: who asks, if the decision depends on it."""
         self.api_key = api_key
         self.version = version
         self.message = message
+        self.principal = principal
         self._on_done = on_done
         self._attempt = attempt
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.types import NULL_UUID
+from kraftlog.types import ANONYMOUS, NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 
@@ -129,6 +129,23 @@ def _alter_client_quotas(request: Any, _: int, code: int) -> dict[str, Any]:
     }
 
 
+def _create_token(_: Any, version: int, code: int) -> dict[str, Any]:
+    kind, _, name = ANONYMOUS.partition(":")
+    fields = {
+        "error_code": code,
+        "principal_type": kind,
+        "principal_name": name,
+        "issue_timestamp_ms": -1,
+        "expiry_timestamp_ms": -1,
+        "max_timestamp_ms": -1,
+        "token_id": "",
+        "hmac": b"",
+    }
+    if version >= 3:
+        fields |= {"token_requester_principal_type": kind, "token_requester_principal_name": name}
+    return fields
+
+
 def _join_group(_: Any, version: int, code: int) -> dict[str, Any]:
     return {
         "error_code": code,
@@ -175,6 +192,10 @@ _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.DESCRIBE_ACLS: _with(resources=()),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _with(results=()),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _with(entries=None),
+    ApiKey.CREATE_DELEGATION_TOKEN: _create_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: _with(expiry_timestamp_ms=0),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _with(expiry_timestamp_ms=0),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _with(tokens=()),
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     ApiKey.DESCRIBE_LOG_DIRS: _with(results=()),
     ApiKey.JOIN_GROUP: _join_group,

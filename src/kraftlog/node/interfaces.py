@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from kraftlog.authorization.authorizer import Authorizer
+    from kraftlog.config.delegation_tokens import TokenConfig
     from kraftlog.config.layers import ConfigLayers
     from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.metadata.image import Image
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
         #: Decides who may do what; None: everyone may do everything.
         authorizer: Authorizer | None
         denials: Denials
+        #: None: there are no delegation tokens.
+        delegation_tokens: TokenConfig | None
 
         @property
         def config(self) -> NodeConfig: ...

@@ -10,6 +10,7 @@ and the publishers of the `metadata_loader` act on each change.
 
 from __future__ import annotations
 
+from kraftlog.config.delegation_tokens import token_config
 from kraftlog.effects import (
     BootTimestampWritten,
     ConnectionRefused,
@@ -120,6 +121,8 @@ class Node(ReplicatingNode):
         self.named_voters = named_voters(settings)
         self.quorum = parts.quorum_driver(self, metadata)
         self.authorizer = parts.authorizer(self)
+        #: None: there are no delegation tokens.
+        self.delegation_tokens = token_config(settings)
         self.denials = Denials(self.log_line)
         self.active_controller = (
             parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None

@@ -201,6 +201,7 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
             has_authorizer=authorizer_config(settings) is not None,
             rebalance_leaders=settings.auto_leader_rebalance_enable,
             rebalance_interval_ms=1000 * settings.leader_imbalance_check_interval_seconds,
+            tokens=node.delegation_tokens,
         ),
         rng=config.rng,
         new_id=config.new_id,

@@ -75,6 +75,8 @@ class PendingResponse:
 
     #: The number of responses that this object stands for.
     count = 1
+    #: Whether another broker has forwarded the request of its client.
+    is_forwarded = False
     #: Whether parts of a response may be encoded already.
     takes_encoded = True
 
@@ -101,6 +103,12 @@ class PendingResponse:
     def client(self) -> tuple[str, str]:
         """The principal of the client, and its host."""
         return self.connection.principal, self.connection.host
+
+    @property
+    def is_by_token(self) -> bool:
+        """Whether the client has logged in by a delegation token."""
+        authenticator = getattr(self.connection, "authenticator", None)
+        return authenticator is not None and authenticator.is_by_token
 
     def respond(self, response: Any) -> None:
         assert self.api is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import KraftlogError
 from kraftlog.sasl import scram as rules
+from kraftlog.sasl.delegation_tokens import TOKEN_AUTH
 from kraftlog.sasl.jwt import TokenError
 from kraftlog.sasl.scram import ScramKeys
 from kraftlog.value import TYPE_CHECKING, Value
@@ -16,6 +17,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
+    from kraftlog.sasl.delegation_tokens import TokenCredential
     from kraftlog.sasl.jwt import Token
     from kraftlog.sasl.scram import ScramCredential
 
@@ -52,6 +54,8 @@ class Accepted(Value):
     last: bytes
     #: When the credential expires; None: never.
     expires_ms: int | None = None
+    #: Whether it is a delegation token.
+    is_by_token: bool = False
 
 
 class RefusingToken(bytes):
@@ -97,15 +101,29 @@ def scram(
     credential_of: Callable[[str], ScramCredential | None],
     nonce: str,
     secret: bytes,
+    token_of: Callable[[str, bytes], TokenCredential | None] = lambda _, __: None,
 ) -> Exchange:
-    """RFC 5802. `nonce` is random; `secret` makes up the salts of users who do not exist."""
+    """RFC 5802. `nonce` is random; `secret` makes up the salts of users who do not exist.
+
+    `token_of` returns what logs in by a delegation token, from its id and the salt for it: the one
+    that is made up if there is no such token, so that a client cannot tell them apart.
+    """
     import hmac
     from base64 import b64decode, b64encode
 
-    gs2, bare, user, client_nonce = _client_first((yield b""))
-    found = credential_of(user)
+    gs2, bare, user, client_nonce, is_by_token = _client_first((yield b""))
+    made_up = _no_credential(mechanism, secret, user)
+    expires_ms = None
+    found: ScramCredential | None
+    if is_by_token:
+        token = token_of(user, made_up.salt)
+        found = None
+        if token is not None:
+            found, user, expires_ms = token.keys, token.user, token.expires_ms
+    else:
+        found = credential_of(user)
     known = user if found is not None else ""
-    credential = found if found is not None else _no_credential(mechanism, secret, user)
+    credential = found if found is not None else made_up
     both = client_nonce + nonce
     salt = b64encode(credential.salt).decode()
     server_first = f"r={both},s={salt},i={credential.iterations}"
@@ -127,9 +145,10 @@ def scram(
     client_key = rules.xor(proof, signature)
     is_right = hmac.compare_digest(rules.digest(mechanism, client_key), credential.stored_key)
     if found is None or not is_right:
-        raise LoginRefusedError("unknown user" if found is None else "wrong password", user=known)
+        unknown = "unknown token" if is_by_token else "unknown user"
+        raise LoginRefusedError(unknown if found is None else "wrong password", user=known)
     verifier = rules.keyed(mechanism, credential.server_key, signed)
-    return Accepted(user, b"v=" + b64encode(verifier))
+    return Accepted(user, b"v=" + b64encode(verifier), expires_ms, is_by_token)
 
 
 #: RFC 7628, 3.1, as Kafka reads it: the header, then pairs of a key and a value.
@@ -177,8 +196,8 @@ def _bearer_first(message: bytes) -> tuple[str, str]:
     return found["user"] or "", bearer[1]
 
 
-def _client_first(message: bytes) -> tuple[str, str, str, str]:
-    """The GS2 header, the rest, and in it the user's name and the client's nonce."""
+def _client_first(message: bytes) -> tuple[str, str, str, str, bool]:
+    """The GS2 header, the rest; in it the user's name, the client's nonce, whether by a token."""
     try:
         parts = message.decode().split(",")
     except UnicodeDecodeError:
@@ -195,7 +214,9 @@ def _client_first(message: bytes) -> tuple[str, str, str, str]:
         other = rules.unescaped(authorization[2:]) if authorization.startswith("a=") else None
         if other != user:
             raise LoginRefusedError("it asks to act for another user", answer=_OTHER_USER)
-    return f"{flag},{authorization},", ",".join(parts[2:]), user, nonce[2:]
+    extensions = dict(part.partition("=")[::2] for part in parts[4:])
+    is_by_token = extensions.get(TOKEN_AUTH, "").lower() == "true"
+    return f"{flag},{authorization},", ",".join(parts[2:]), user, nonce[2:], is_by_token
 
 
 def _is_nonce(text: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import AuthenticationError
 from kraftlog.sasl import scram as rules
+from kraftlog.sasl.delegation_tokens import TOKEN_AUTH
 from kraftlog.sasl.scram import MIN_ITERATIONS
 from kraftlog.value import TYPE_CHECKING
 
@@ -41,12 +42,19 @@ def scram(
     password: str,
     nonce: str,
     max_iterations: int = MAX_ITERATIONS,
+    *,
+    by_token: bool = False,
 ) -> Exchange:
-    """RFC 5802, without channel binding. `nonce` is random."""
+    """RFC 5802, without channel binding. `nonce` is random.
+
+    `by_token`: the user's name is the id of a delegation token, and the password its HMAC.
+    """
     import hmac
     from base64 import b64encode
 
     client_first = f"n={rules.escaped(username)},r={nonce}"
+    if by_token:
+        client_first += f",{TOKEN_AUTH}=true"
     server_first = yield f"n,,{client_first}".encode()
     server_nonce, salt, iterations = _server_first(server_first, nonce, max_iterations)
     salted = rules.salted_password(mechanism, password, salt, iterations)

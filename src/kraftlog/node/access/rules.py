@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.authorization.acls import Operation
 from kraftlog.errors import ErrorCode
-from kraftlog.node.access import configs, fetches, groups, topics
+from kraftlog.node.access import configs, fetches, groups, tokens, topics
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS, CONTROLLER, ApiKey
 
@@ -189,11 +189,18 @@ RULES: dict[int, Rule] = {
     ApiKey.LIST_GROUPS: Rule("DESCRIBE on the cluster or the group", groups.list_groups),
     ApiKey.DESCRIBE_GROUPS: Rule("DESCRIBE on the group", groups.describe_groups),
     ApiKey.DELETE_GROUPS: Rule("DELETE on the group", groups.delete_groups),
-    # Nobody is given a token.
-    ApiKey.CREATE_DELEGATION_TOKEN: OPEN,
-    ApiKey.RENEW_DELEGATION_TOKEN: OPEN,
-    ApiKey.EXPIRE_DELEGATION_TOKEN: OPEN,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: OPEN,
+    # Delegation tokens; the controller knows who may renew and end one.
+    ApiKey.CREATE_DELEGATION_TOKEN: Rule(
+        "nothing for a token of one's own; for one of another user, CREATE_TOKENS on the user",
+        tokens.create,
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: Rule("to be the token's owner or a renewer", _anyone),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Rule("to be the token's owner or a renewer", _anyone),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Rule(
+        "to be the token's owner or a renewer, or DESCRIBE on the token, or DESCRIBE_TOKENS on the "
+        "owner; others are left out",
+        _anyone,
+    ),
 }
 
 

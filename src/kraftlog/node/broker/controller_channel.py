@@ -12,7 +12,7 @@ from kraftlog.node.channels import CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL
 from kraftlog.node.controller_request import ControllerRequest
 from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS
+from kraftlog.wire.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kraftlog.effects import RequestReport
     from kraftlog.node.controller.active_controller import ActiveController
-    from kraftlog.node.controller_request import OnDone
+    from kraftlog.node.controller_request import ForwardedClient, OnDone
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
@@ -66,13 +66,24 @@ class ControllerChannel(Part):
         *,
         channel: str = CONTROLLER_CHANNEL,
         timeout_ms: int = TIMEOUT_MS,
+        client: ForwardedClient | None = None,
     ) -> None:
-        """Send a request to the active controller, on the connection that `channel` names."""
-        request = ControllerRequest(api_key, version, message, on_done, self._attempt)
+        """Send a request to the active controller, on the connection that `channel` names.
+
+        `client`: who asks, if the decision depends on it; another node is told by an Envelope.
+        """
+        principal = "" if client is None else client.principal
+        request = ControllerRequest(api_key, version, message, on_done, self._attempt, principal)
         local_controller = self._local_controller
         if local_controller is not None and local_controller.is_active:
             local_controller.decide(request, now)
             return
+        if client is not None:
+            from kraftlog.node.broker.enveloping import envelope_of, opening
+
+            on_done = opening(api_key, version, message, on_done)
+            message = envelope_of(api_key, version, message, client)
+            request = ControllerRequest(ApiKey.ENVELOPE, 0, message, on_done, self._attempt)
         leader = self._quorum.leader_id
         address = self._quorum.address_of(leader) if leader >= 0 else None
         if address is None or leader == self._quorum.core.me.id:

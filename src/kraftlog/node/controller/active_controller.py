@@ -193,7 +193,12 @@ class ActiveController(Part):
             offset = self._quorum.end
             try:
                 decision = yield from self.controller.decide_in_steps(
-                    request.api_key, request.message, self._now(since), offset, since.monotonic_ms
+                    request.api_key,
+                    request.message,
+                    self._now(since),
+                    offset,
+                    since.monotonic_ms,
+                    request.principal,
                 )
                 required = offset if self.controller.depends_on_offset else None
                 proposals = yield from self._prepare(decision, self._now(since), required)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode, ProtocolError, UnsupportedVersionError
 from kraftlog.node.access import is_permitted
 from kraftlog.node.api_table import SERVED, handler
-from kraftlog.node.handlers.forwarding import has_no_controller
+from kraftlog.node.controller_request import ForwardedClient
+from kraftlog.node.handlers.forwarding import FOR_CLIENT, has_no_controller
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.node.sliced import LARGE_REQUEST_BYTES, read_and_serve
 from kraftlog.value import TYPE_CHECKING
@@ -67,13 +68,11 @@ def handle(node: ServingNode, pending: PendingResponse, request: EnvelopeRequest
         if code != ErrorCode.NONE:
             pending.respond(EnvelopeResponse(error_code=code))
             return
-        client = None
-        if node.authorizer is not None:
-            client = _client(request)
-            if client is None:
-                code = ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
-                pending.respond(EnvelopeResponse(error_code=code))
-                return
+        client = _client(request)
+        if client is None and (node.authorizer is not None or head.api_key in FOR_CLIENT):
+            code = ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+            pending.respond(EnvelopeResponse(error_code=code))
+            return
         enveloped = EnvelopedResponse(pending, head, client)
         if len(data) > LARGE_REQUEST_BYTES:
             node.sliced.run(enveloped, read_and_serve(node, enveloped, data, head.body))
@@ -91,8 +90,8 @@ def handle(node: ServingNode, pending: PendingResponse, request: EnvelopeRequest
         node.sliced.run(enveloped, steps)
 
 
-def _client(request: EnvelopeRequest) -> tuple[str, str] | None:
-    """The principal and the host of the client; None if they can't be read."""
+def _client(request: EnvelopeRequest) -> ForwardedClient | None:
+    """The client; None if its principal or its host can't be read."""
     data, address = request.request_principal or b"", bytes(request.client_host_address)
     try:
         version = int.from_bytes(data[:VERSION_BYTES], "big")
@@ -105,7 +104,10 @@ def _client(request: EnvelopeRequest) -> tuple[str, str] | None:
     parts = [f"{each}" for each in address]
     if len(address) == 16:
         parts = [f"{address[i] << 8 | address[i + 1]:x}" for i in range(0, 16, 2)]
-    return f"{principal.type}:{principal.name}", ("." if len(address) == 4 else ":").join(parts)
+    host = ("." if len(address) == 4 else ":").join(parts)
+    return ForwardedClient(
+        f"{principal.type}:{principal.name}", host, principal.token_authenticated
+    )
 
 
 def _error_for(head: RequestHead, pending: PendingResponse) -> int:
@@ -127,8 +129,10 @@ class EnvelopedResponse(PendingResponse):
 
     __slots__ = ("_client", "envelope")
 
+    is_forwarded = True
+
     def __init__(
-        self, envelope: PendingResponse, head: RequestHead, client: tuple[str, str] | None
+        self, envelope: PendingResponse, head: RequestHead, client: ForwardedClient | None
     ) -> None:
         super().__init__(envelope.connection)
         self.envelope = envelope
@@ -141,7 +145,12 @@ class EnvelopedResponse(PendingResponse):
         envelope.waiter = self
 
     def client(self) -> tuple[str, str]:
-        return self._client or super().client()
+        client = self._client
+        return super().client() if client is None else (client.principal, client.host)
+
+    @property
+    def is_by_token(self) -> bool:
+        return self._client is not None and self._client.is_by_token
 
     def respond(self, response: Any) -> None:
         if has_no_controller(response):

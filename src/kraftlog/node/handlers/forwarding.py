@@ -12,11 +12,12 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.node.access import is_permitted
 from kraftlog.node.api_table import handler
+from kraftlog.node.controller_request import ForwardedClient
 from kraftlog.node.error_responses import error_response
 from kraftlog.node.pending_response import FEW_ITEMS, items_of
 from kraftlog.steps import free_message_in_steps
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import CONTROLLER
+from kraftlog.wire.apis import CONTROLLER, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +31,23 @@ if TYPE_CHECKING:
 #: Backoff before a request is sent again, while there is no active controller.
 RETRY_MS = 50
 DEFAULT_TIMEOUT_MS = 30_000
+#: The APIs whose decisions depend on who asks.
+FOR_CLIENT = {
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+}
 
 
 def handle(node: ServingNode, pending: PendingResponse, request: Message, now: Now) -> None:
     timeout_ms = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
     kind = ControllerOnly if pending.connection.serves == CONTROLLER else Forwarded
     kind(node, pending, request, now.monotonic_ms + max(timeout_ms, 0)).start(now)
+
+
+def _client(pending: PendingResponse) -> ForwardedClient:
+    principal, host = pending.client()
+    return ForwardedClient(principal, host, pending.is_by_token)
 
 
 def refuse(pending: PendingResponse, request: Message, code: int) -> None:
@@ -77,7 +89,12 @@ class Forwarded:
         pending = self.pending
         assert pending.api is not None
         self.node.controller_channel.send(
-            pending.api.key, pending.version, self.request, self.on_done, now
+            pending.api.key,
+            pending.version,
+            self.request,
+            self.on_done,
+            now,
+            client=_client(pending) if pending.api.key in FOR_CLIENT else None,
         )
 
     def on_done(self, response: Any, now: Now) -> None:

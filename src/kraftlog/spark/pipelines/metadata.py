@@ -306,5 +306,6 @@ def _schema(name: str) -> pa.Schema:
 _NUMBERS = {
     *("partition", "leader", "leader_epoch", "partition_epoch", "partitions", "replication"),
     *("broker", "epoch", "level", "voter", "iterations"),
+    *("issued_ms", "expires_ms", "max_ms"),
 }
 _LISTS = {"replicas", "isr", "elr", "last_known_elr", "adding", "removing"}
