@@ -49,6 +49,7 @@ def test_d5_r12_admin_describes_adds_updates_and_removes_voters(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("jvm")  # skips without Java
+@pytest.mark.long
 def test_d5_admin_changes_the_voters_of_apache_kafka(tmp_path: Path) -> None:
     """Three controllers of Kafka; the first is formatted as the only voter."""
     quorum = Quorum(tmp_path, dynamic=True)

@@ -24,7 +24,9 @@ _NONCE = "fyko+d2lbbFgONRv9qkxdawL"
 _PASSWORD = secrets.token_hex(16)
 _SALT = b"salt"
 _KEYS = read_jwks(jwks(jwk("RSA"), jwk("ES256")))
-_RULES = TokenRules(audiences=frozenset(), issuer=None, skew_s=30, scope_claim="scope", sub_claim="sub")
+_RULES = TokenRules(
+    audiences=frozenset(), issuer=None, skew_s=30, scope_claim="scope", sub_claim="sub"
+)
 
 
 def _exchanges() -> dict[str, Callable[[], accept.Exchange]]:

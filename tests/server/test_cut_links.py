@@ -87,6 +87,7 @@ def test_v9_a_leader_that_is_cut_off_commits_nothing(machines: LinkedMachines) -
     assert not any(b"of the former leader" in path.read_bytes() for log in logs for path in log)
 
 
+@pytest.mark.long
 def test_v7_acknowledged_records_survive_cut_links(machines: LinkedMachines) -> None:
     """V8, V9, C245: each node is cut off; then one node receives nothing; then one link is cut."""
     links = machines.links

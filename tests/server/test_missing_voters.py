@@ -31,6 +31,7 @@ def await_line(quorum: Quorum, node_id: int, *words: str, count: int = 1) -> str
         deadline.pause(0.1)
 
 
+@pytest.mark.long
 def test_a_lone_controller_names_the_voters_that_it_misses(tmp_path: Path) -> None:
     """The node logs the leader once there is one, and the missing voters again after losing it."""
     quorum = Quorum(tmp_path)

@@ -104,6 +104,7 @@ def test_all_metadata_survives_a_full_restart(quorum: Quorum) -> None:
     expect_topics(admin_of(quorum), {"kept"})
 
 
+@pytest.mark.long
 def test_a_replaced_disk_is_filled_from_a_snapshot_and_the_log(tmp_path: Path) -> None:
     """Q38: FetchSnapshot over TCP, for a voter and for a broker.
 

@@ -160,6 +160,7 @@ def test_v10_a_reassignment_survives_the_active_controller(cluster: LocalCluster
             assert [int(record.value or b"") for record in records] == [*range(ACKNOWLEDGEMENTS)]
 
 
+@pytest.mark.long
 def test_v7_acknowledged_records_of_kafka_python_survive_kills(cluster: LocalCluster) -> None:
     with writing(cluster, write_with_kafka_python(cluster.servers)) as writer:
         kill_each(cluster, writer)

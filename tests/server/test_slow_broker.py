@@ -29,6 +29,7 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_v17_a_broker_that_is_slow_to_apply_metadata_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def await_isr_without_node(cluster: LocalCluster) -> None:
     await_isr(cluster, *[node for node in NODES if node != NODE])
 
 
+@pytest.mark.long
 def test_v18_leaders_move_from_a_full_disk_and_return(
     cluster: LocalCluster, writer: Writer
 ) -> None:

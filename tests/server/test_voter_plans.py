@@ -47,6 +47,7 @@ def ready_observers(admin: Admin) -> list[int]:
     ]
 
 
+@pytest.mark.long
 def test_r4_a_dry_run_of_add_controller_reports_a_refusal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 
+@pytest.mark.long
 def test_r2_a_move_of_voters_is_shown_replaced_and_cancelled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
