@@ -76,7 +76,9 @@ def test_quotas_are_stored_changed_and_removed() -> None:
         ([USER], RATE, 1e30, INVALID),
         ([USER], RATE, 1.0, ErrorCode.NONE),
         ([USER], "request_percentage", 1.0, ErrorCode.UNSUPPORTED_VERSION),
-        ([USER], "controller_mutation_rate", 1.0, ErrorCode.UNSUPPORTED_VERSION),
+        ([USER], "controller_mutation_rate", 0.5, ErrorCode.NONE),
+        ([USER], "controller_mutation_rate", 0.0, INVALID),
+        ([("ip", None)], "controller_mutation_rate", 1.0, INVALID),
         ([("ip", None)], "connection_creation_rate", 1.0, ErrorCode.UNSUPPORTED_VERSION),
     ],
 )

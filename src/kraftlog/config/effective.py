@@ -202,6 +202,12 @@ _BROKER = {
     "replica.alter.log.dirs.io.max.bytes.per.second": (
         "Bytes per second that replicas are copied at between log directories."
     ),
+    "controller.quota.window.num": (
+        "Windows whose changes of partitions a client may make at once under its quota."
+    ),
+    "controller.quota.window.size.seconds": (
+        "Length of a window of the quotas for changes of partitions."
+    ),
     "quota.window.num": "Windows over which the rate of a client is measured for its quota.",
     "quota.window.size.seconds": (
         "Length of a window over which the rate of a client is measured for its quota."

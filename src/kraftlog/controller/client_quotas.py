@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
 from kraftlog.errors import ErrorCode
-from kraftlog.quotas.limits import CLIENT_ID, CONSUMER_BYTE_RATE, IP, PRODUCER_BYTE_RATE, USER
+from kraftlog.quotas.limits import (
+    CLIENT_ID,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    IP,
+    PRODUCER_BYTE_RATE,
+    USER,
+)
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.alter_client_quotas import AlterClientQuotasResponse, EntryResult
 from kraftlog.wire.messages.metadata_records import ClientQuotaRecord, EntityData
@@ -28,10 +35,12 @@ CLIENT_KEYS = (
     PRODUCER_BYTE_RATE,
     CONSUMER_BYTE_RATE,
     "request_percentage",
-    "controller_mutation_rate",
+    CONTROLLER_MUTATION_RATE,
 )
 IP_KEYS = ("connection_creation_rate",)
-ENFORCED = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
+ENFORCED = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE)
+#: Keys whose values may be fractions.
+FRACTIONS = (CONTROLLER_MUTATION_RATE,)
 #: Byte rates are whole numbers up to this one, give or take an error of rounding.
 MOST_BYTES, ROUNDING = float(1 << 63), 1e-6
 #: Cost of a change, in microseconds.
@@ -129,6 +138,8 @@ def _refusal_of_value(change: OpData, keys: tuple[str, ...]) -> Refusal | None:
     if key not in ENFORCED:
         why = f"Brokers of this version do not enforce {key}."
         return Refusal(ErrorCode.UNSUPPORTED_VERSION, why)
+    if key in FRACTIONS:
+        return None
     if value >= MOST_BYTES:
         return _invalid(f"Proposed value for {key} is too large for a LONG.")
     if value % 1.0 > ROUNDING:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kraftlog.controller.failure_evidence import FailureEvidence
     from kraftlog.controller.placement import Rng
     from kraftlog.metadata.image import Image
+    from kraftlog.quotas.mutation_quota import Mutations
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
@@ -179,9 +180,13 @@ class Controller:
         now: Now,
         next_offset: int,
         arrived_ms: int | None = None,
+        mutations: Mutations | None = None,
     ) -> DecisionInSteps:
-        """Decide on a request; `next_offset` is the expected offset of its first record."""
-        self._context.begin(now, next_offset, arrived_ms)
+        """Decide on a request; `next_offset` is the expected offset of its first record.
+
+        `mutations`: what the quota of the client permits.
+        """
+        self._context.begin(now, next_offset, arrived_ms, mutations)
         decision = self._decision_function(api_key)(self.state, request, self._context)
         return decision if isinstance(decision, Decision) else (yield from decision)
 

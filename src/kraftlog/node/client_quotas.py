@@ -1,4 +1,4 @@
-"""`ClientQuotas`: throttles clients that produce or fetch more than their quota, as Kafka does.
+"""`ClientQuotas`: throttles clients that do more than their quota permits, as Kafka does.
 
 A throttled connection is muted: its requests wait, and nothing else does. Quotas are looked up in
 the image for each request, so a change applies to the next one.
@@ -6,21 +6,40 @@ the image for each request, so a change applies to the next one.
 
 from __future__ import annotations
 
+from kraftlog.metadata.changes import QuotaChanged
 from kraftlog.metadata.loader import MetadataPublisher
+from kraftlog.node.controller_request import Client
 from kraftlog.quotas.byte_quota import ByteQuota
-from kraftlog.quotas.limits import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+from kraftlog.quotas.limits import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+)
+from kraftlog.quotas.mutation_quota import MutationQuota
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.metadata.changes import Change
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.loader import MetadataLoader
+    from kraftlog.node.controller_request import ControllerRequest
     from kraftlog.node.delayed_operations import DelayedOperation
     from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.quotas.limits import Entity
+    from kraftlog.quotas.mutation_quota import Mutations
     from kraftlog.types import Now
     from kraftlog.wire.messages.fetch import FetchRequest
+
+
+#: The versions since which an exhausted quota refuses changes of partitions; older ones, whose
+#: clients do not know the error code, are carried out, and throttled.
+STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+#: The keys that each Produce and Fetch request is checked for.
+_OF_DATA = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
 
 
 class ClientQuotas(MetadataPublisher):
@@ -28,26 +47,63 @@ class ClientQuotas(MetadataPublisher):
 
     def __init__(
         self,
-        windows: int,
-        window_ms: int,
+        windows: tuple[int, int],
+        mutation_windows: tuple[int, int],
         loader: MetadataLoader,
         now: Callable[[], Now],
         wait_for_ms: Callable[[DelayedOperation, int], None],
     ) -> None:
-        #: Whether there are quotas at all: without one, requests cost nothing more than this check.
+        """The windows: how many, and how long each is in milliseconds."""
+        #: Whether quotas limit data: without one, Produce and Fetch cost nothing more than this
+        #: check.
         self.is_active = False
+        #: Whether quotas limit changes of partitions.
+        self.limits_mutations = False
+        #: The number of entities that have a quota with a key.
+        self._entities: dict[str, int] = {}
         self._loader = loader
         self._now = now
         self._wait_for_ms = wait_for_ms
-        self._produce = ByteQuota(PRODUCER_BYTE_RATE, windows, window_ms)
-        self._fetch = ByteQuota(CONSUMER_BYTE_RATE, windows, window_ms)
+        self._produce = ByteQuota(PRODUCER_BYTE_RATE, *windows)
+        self._fetch = ByteQuota(CONSUMER_BYTE_RATE, *windows)
+        self._mutations = MutationQuota(*mutation_windows)
+        self._usages = {
+            PRODUCER_BYTE_RATE: self._produce.usages,
+            CONSUMER_BYTE_RATE: self._fetch.usages,
+            CONTROLLER_MUTATION_RATE: self._mutations.usages,
+        }
 
-    def published(self) -> Iterable[int]:
-        self.is_active = bool(self._loader.image.quotas)
-        return ()
+    # The metadata ----------------------------------------------------------------------------
 
-    def reloaded(self, before: Image) -> None:  # noqa: ARG002 - interface of publishers
-        self.published()
+    def changed(self, change: Change) -> None:
+        if isinstance(change, QuotaChanged):
+            self._count(change.key, (change.after is not None) - (change.before is not None))
+            if change.after is None:
+                self._removed(change.entity, change.key)
+
+    def reloaded(self, before: Image) -> None:
+        after = self._loader.image.quotas
+        for entity, values in before.quotas.items():
+            for key in values:
+                self._count(key, -1)
+                if key not in after.get(entity, {}):
+                    self._removed(entity, key)
+        for values in after.values():
+            for key in values:
+                self._count(key, 1)
+
+    def _count(self, key: str, change: int) -> None:
+        self._entities[key] = self._entities.get(key, 0) + change
+        self.is_active = any(map(self._entities.get, _OF_DATA))
+        self.limits_mutations = bool(self._entities.get(CONTROLLER_MUTATION_RATE))
+
+    def _removed(self, entity: Entity, key: str) -> None:
+        """If it is set again, it starts anew."""
+        usages = self._usages.get(key)
+        if usages is not None:
+            usages.forget(entity)
+
+    # Produce and Fetch -----------------------------------------------------------------------
 
     def produced(self, pending: PendingResponse) -> int:
         """Count a Produce request; mute its connection if its client exceeds the quota.
@@ -81,6 +137,37 @@ class ClientQuotas(MetadataPublisher):
         if most is None or request.max_bytes <= most:
             return request
         return request.replace(max_bytes=most, min_bytes=min(request.min_bytes, most))
+
+    # Changes of partitions -------------------------------------------------------------------
+
+    def client_of(self, pending: PendingResponse) -> Client | None:
+        """The client of a request that quotas may limit on the controller; None: they do not."""
+        assert pending.api is not None
+        return self.creator_of(pending) if pending.api.key in STRICT_SINCE else None
+
+    def creator_of(self, pending: PendingResponse) -> Client | None:
+        """The client that topics are created for, if quotas may limit it."""
+        if not self.limits_mutations:
+            return None
+        return Client(*pending.client(), pending.client_id)
+
+    def mutations_of(self, request: ControllerRequest) -> Mutations | None:
+        """What the quota of its client permits a request to this controller to change."""
+        strict_since = STRICT_SINCE.get(request.api_key)
+        if request.client is None or strict_since is None or not self.limits_mutations:
+            return None
+        return self._mutations.begin(
+            self._loader.image.quotas,
+            request.client.user_and_client_id,
+            self._now().monotonic_ms,
+            is_strict=request.version >= strict_since,
+        )
+
+    def mutated(self, pending: PendingResponse, response: Any) -> None:
+        """Mute a connection for as long as the controller has its client throttled."""
+        assert pending.api is not None
+        if pending.api.key in STRICT_SINCE:
+            self._throttle(pending, response.throttle_time_ms)
 
     def _throttle(self, pending: PendingResponse, throttle_ms: int) -> int:
         if throttle_ms <= 0:

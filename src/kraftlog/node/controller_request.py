@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from kraftlog.node.error_responses import error_response
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.quotas.mutation_quota import Mutations
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
@@ -18,10 +19,22 @@ if TYPE_CHECKING:
 RESPONSE_TASK = "handling a response of the controller"
 
 
+class Client(Value):
+    """The client whose request is forwarded: its quota may limit what the controller decides."""
+
+    principal: str
+    host: str
+    client_id: str | None
+
+    @property
+    def user_and_client_id(self) -> tuple[str, str]:
+        return self.principal.partition(":")[2], self.client_id or ""
+
+
 class ControllerRequest:
     """A request to a controller, here or on another node, until it has its response."""
 
-    __slots__ = ("_attempt", "_on_done", "api_key", "message", "version")
+    __slots__ = ("_attempt", "_on_done", "api_key", "client", "message", "mutations", "version")
 
     def __init__(
         self,
@@ -30,15 +43,21 @@ class ControllerRequest:
         message: Message,
         on_done: OnDone,
         attempt: Callable[..., bool],
+        client: Client | None = None,
     ) -> None:
         self.api_key = api_key
         self.version = version
         self.message = message
         self._on_done = on_done
         self._attempt = attempt
+        self.client = client
+        #: What the quota of the client has permitted, once that is decided.
+        self.mutations: Mutations | None = None
 
     def respond(self, response: Any, now: Now) -> None:
         """Call back; a callback that raises is called again with None, as after a timeout."""
+        if self.mutations is not None and response is not None:
+            response.throttle_time_ms = self.mutations.throttle_ms(now.monotonic_ms)
         done = self._attempt(RESPONSE_TASK, self._on_done, response, now)
         if not done and response is not None:
             self._attempt(RESPONSE_TASK, self._on_done, None, now)

@@ -77,6 +77,8 @@ class PendingResponse:
     count = 1
     #: Whether parts of a response may be encoded already.
     takes_encoded = True
+    #: Whether a broker has forwarded the request: then it throttles its client itself.
+    is_forwarded = False
 
     def __init__(self, connection: Any) -> None:
         #: The host's connection, opaque to the node.

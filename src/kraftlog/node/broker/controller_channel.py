@@ -12,7 +12,7 @@ from kraftlog.node.channels import CONTROLLER_CHANNEL, HEARTBEAT_CHANNEL
 from kraftlog.node.controller_request import ControllerRequest
 from kraftlog.part import Part
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS
+from kraftlog.wire.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kraftlog.effects import RequestReport
     from kraftlog.node.controller.active_controller import ActiveController
-    from kraftlog.node.controller_request import OnDone
+    from kraftlog.node.controller_request import Client, OnDone
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
@@ -66,9 +66,13 @@ class ControllerChannel(Part):
         *,
         channel: str = CONTROLLER_CHANNEL,
         timeout_ms: int = TIMEOUT_MS,
+        client: Client | None = None,
     ) -> None:
-        """Send a request to the active controller, on the connection that `channel` names."""
-        request = ControllerRequest(api_key, version, message, on_done, self._attempt)
+        """Send a request to the active controller, on the connection that `channel` names.
+
+        `client`: whose request it is, if the controller has to know that.
+        """
+        request = ControllerRequest(api_key, version, message, on_done, self._attempt, client)
         local_controller = self._local_controller
         if local_controller is not None and local_controller.is_active:
             local_controller.decide(request, now)
@@ -107,6 +111,11 @@ class ControllerChannel(Part):
     ) -> None:
         self._last_number += 1
         self._waiting[self._last_number] = request
+        api_key, version, message = request.api_key, request.version, request.message
+        if request.client is not None:
+            from kraftlog.node.broker.envelopes import envelope_of
+
+            api_key, version, message = ApiKey.ENVELOPE, 0, envelope_of(request, request.client)
         self._emit(
             SendRequest(
                 channel=channel,
@@ -114,9 +123,9 @@ class ControllerChannel(Part):
                 host=address[0],
                 port=address[1],
                 number=self._last_number,
-                api_key=request.api_key,
-                version=request.version,
-                request=request.message,
+                api_key=api_key,
+                version=version,
+                request=message,
                 timeout_ms=timeout_ms,
             )
         )
@@ -152,7 +161,12 @@ class ControllerChannel(Part):
         if request is None:
             return
         if isinstance(report, ResponseReceived):
-            request.respond(report.response, now)
+            response = report.response
+            if request.client is not None:
+                from kraftlog.node.broker.envelopes import response_in
+
+                response = response_in(response, request)
+            request.respond(response, now)
         elif isinstance(report, VersionUnsupported):
             request.refuse(ErrorCode.UNSUPPORTED_VERSION, now)
         else:

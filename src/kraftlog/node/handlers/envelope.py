@@ -1,7 +1,8 @@
 """Envelope: a request of a client that one of Kafka's brokers forwards to the controller.
 
-kraftlog's own brokers ask the authorizer themselves, and forward requests without it (decision
-0008). Of a broker of Kafka, which may do CLUSTER_ACTION, the client inside is asked about.
+kraftlog's own brokers ask the authorizer themselves, and forward in it only what a quota of the
+client limits (decision 0008). The authorizer is asked about the client inside, if the broker may
+do CLUSTER_ACTION.
 """
 
 from __future__ import annotations
@@ -67,13 +68,11 @@ def handle(node: ServingNode, pending: PendingResponse, request: EnvelopeRequest
         if code != ErrorCode.NONE:
             pending.respond(EnvelopeResponse(error_code=code))
             return
-        client = None
-        if node.authorizer is not None:
-            client = _client(request)
-            if client is None:
-                code = ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
-                pending.respond(EnvelopeResponse(error_code=code))
-                return
+        client = _client(request)
+        if client is None and node.authorizer is not None:
+            code = ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+            pending.respond(EnvelopeResponse(error_code=code))
+            return
         enveloped = EnvelopedResponse(pending, head, client)
         if len(data) > LARGE_REQUEST_BYTES:
             node.sliced.run(enveloped, read_and_serve(node, enveloped, data, head.body))
@@ -126,6 +125,8 @@ class EnvelopedResponse(PendingResponse):
     """
 
     __slots__ = ("_client", "envelope")
+
+    is_forwarded = True
 
     def __init__(
         self, envelope: PendingResponse, head: RequestHead, client: tuple[str, str] | None

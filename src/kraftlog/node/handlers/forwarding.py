@@ -77,7 +77,12 @@ class Forwarded:
         pending = self.pending
         assert pending.api is not None
         self.node.controller_channel.send(
-            pending.api.key, pending.version, self.request, self.on_done, now
+            pending.api.key,
+            pending.version,
+            self.request,
+            self.on_done,
+            now,
+            client=self.node.client_quotas.client_of(pending),
         )
 
     def on_done(self, response: Any, now: Now) -> None:
@@ -85,6 +90,8 @@ class Forwarded:
             return
         if response is not None and not has_no_controller(response):
             self._finish()
+            if not self.pending.is_forwarded:
+                self.node.client_quotas.mutated(self.pending, response)
             items = items_of(response)
             if items > FEW_ITEMS:
                 self.node.sliced.run(self.pending, self._respond_in_steps(response, items))
