@@ -79,7 +79,16 @@ def test_quotas_are_stored_changed_and_removed() -> None:
         ([USER], "controller_mutation_rate", 0.5, ErrorCode.NONE),
         ([USER], "controller_mutation_rate", 0.0, INVALID),
         ([("ip", None)], "controller_mutation_rate", 1.0, INVALID),
-        ([("ip", None)], "connection_creation_rate", 1.0, ErrorCode.UNSUPPORTED_VERSION),
+        ([("ip", None)], "connection_creation_rate", 1.0, ErrorCode.NONE),
+        ([("ip", "1.2.3.4")], "connection_creation_rate", 2147483647.0, ErrorCode.NONE),
+        ([("ip", "0:0:0:0:0:0:0:1")], "connection_creation_rate", 1.0, ErrorCode.NONE),
+        ([("ip", "::1")], "connection_creation_rate", 1.0, ErrorCode.NONE),
+        ([("ip", "1.2.3.4")], "connection_creation_rate", 2147483648.0, INVALID),
+        ([("ip", "1.2.3.4")], "connection_creation_rate", 1.5, INVALID),
+        ([("ip", "1.2.3.4")], "connection_creation_rate", 0.0, INVALID),
+        ([("ip", "1.2.3.256")], "connection_creation_rate", 1.0, INVALID),
+        ([("ip", "localhost")], "connection_creation_rate", 1.0, INVALID),
+        ([("ip", "")], "connection_creation_rate", 1.0, INVALID),
     ],
 )
 def test_changes_are_refused_with_kafkas_codes(

@@ -148,6 +148,10 @@ _BROKER = {
     "log.roll.ms": "Default for topics that do not set their own.",
     "log.segment.bytes": "Default for topics that do not set their own.",
     "max.incremental.fetch.session.cache.slots": "Largest number of fetch sessions.",
+    "max.connection.creation.rate": (
+        "Most new connections per second to the brokers' listeners, and to each of them; others "
+        "wait."
+    ),
     "max.connections": "Most connections to the brokers' listeners; others wait until one ends.",
     "max.connections.per.ip": "Most connections from one address; others are closed.",
     "max.connections.per.ip.overrides": (
@@ -272,6 +276,7 @@ OF_LISTENERS = frozenset(
     (
         *TLS,
         "connections.max.reauth.ms",
+        "max.connection.creation.rate",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
         "sasl.oauthbearer.allow.unverified.audience",

@@ -6,13 +6,19 @@ the image for each request, so a change applies to the next one.
 
 from __future__ import annotations
 
+from math import inf
+
+from kraftlog.authorization.hosts import java_address
 from kraftlog.metadata.changes import QuotaChanged
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.controller_request import Client
 from kraftlog.quotas.byte_quota import ByteQuota
+from kraftlog.quotas.connection_rates import ConnectionRates
 from kraftlog.quotas.limits import (
+    CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
+    IP,
     PRODUCER_BYTE_RATE,
 )
 from kraftlog.quotas.mutation_quota import MutationQuota
@@ -20,7 +26,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from kraftlog.metadata.changes import Change
@@ -67,10 +73,14 @@ class ClientQuotas(MetadataPublisher):
         self._produce = ByteQuota(PRODUCER_BYTE_RATE, *windows)
         self._fetch = ByteQuota(CONSUMER_BYTE_RATE, *windows)
         self._mutations = MutationQuota(*mutation_windows)
+        self.connections = ConnectionRates(*windows)
+        #: The quotas of addresses, as Java prints them, and of all others; None: look again.
+        self._addresses: dict[str | None, tuple[float, Entity]] | None = None
         self._usages = {
             PRODUCER_BYTE_RATE: self._produce.usages,
             CONSUMER_BYTE_RATE: self._fetch.usages,
             CONTROLLER_MUTATION_RATE: self._mutations.usages,
+            CONNECTION_CREATION_RATE: self.connections.addresses,
         }
 
     # The metadata ----------------------------------------------------------------------------
@@ -94,6 +104,8 @@ class ClientQuotas(MetadataPublisher):
 
     def _count(self, key: str, change: int) -> None:
         self._entities[key] = self._entities.get(key, 0) + change
+        if key == CONNECTION_CREATION_RATE:
+            self._addresses = None
         self.is_active = any(map(self._entities.get, _OF_DATA))
         self.limits_mutations = bool(self._entities.get(CONTROLLER_MUTATION_RATE))
 
@@ -137,6 +149,33 @@ class ClientQuotas(MetadataPublisher):
         if most is None or request.max_bytes <= most:
             return request
         return request.replace(max_bytes=most, min_bytes=min(request.min_bytes, most))
+
+    # Connections -----------------------------------------------------------------------------
+
+    def address_wait_ms(self, host: str, now_ms: int) -> int:
+        """Count a new connection of an address, unless its quota has it throttled.
+
+        Returns for how long its socket is held before it is closed; 0: it is accepted.
+        """
+        if not self._entities.get(CONNECTION_CREATION_RATE):
+            return 0
+        if self._addresses is None:
+            self._addresses = dict(self._quotas_of_addresses())
+        address = java_address(host)
+        found = self._addresses.get(address) or self._addresses.get(None)
+        if found is None:
+            return 0
+        limit, entity = found
+        return self.connections.address_wait_ms(entity, address, limit, now_ms)
+
+    def _quotas_of_addresses(self) -> Iterator[tuple[str | None, tuple[float, Entity]]]:
+        """In a log that others wrote, a quota may be no number above 0: it limits nothing."""
+        for entity, values in self._loader.image.quotas.items():
+            limit = values.get(CONNECTION_CREATION_RATE)
+            if limit is not None and entity[0][0] == IP:
+                name = entity[0][1]
+                address = None if name is None else java_address(name)
+                yield address, (limit if limit > 0 else inf, entity)
 
     # Changes of partitions -------------------------------------------------------------------
 

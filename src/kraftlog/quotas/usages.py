@@ -47,12 +47,16 @@ class Usages:
         if found is None:
             return None
         limit, scope, entity = found
+        return limit, self.used(entity, scope, now_ms)
+
+    def used(self, entity: Entity, scope: Scope, now_ms: int) -> Any:
+        """What the clients of a scope have used of the quota of an entity."""
         kept = self._used.get(entity, {}).get(scope)
         if kept is None:
             self._sweep(now_ms)
         used = self._new() if kept is None else kept[0]
         self._used.setdefault(entity, {})[scope] = used, now_ms
-        return limit, used
+        return used
 
     def forget(self, entity: Entity) -> None:
         """The quota of an entity is removed."""
