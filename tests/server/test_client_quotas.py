@@ -1,9 +1,10 @@
-"""librdkafka over its quota is throttled, and keeps its connection."""
+"""librdkafka over its quotas is throttled, and keeps its connection."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from confluent_kafka import Producer
 
 from kraftlog.client.client import Client
@@ -21,23 +22,30 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: With two windows of a second, one of them taken as complete, the first request is too much.
-RATE, VALUE = 250_000, bytes(300_000)
+RATE, VALUE = 250_000.0, bytes(300_000)
 
 
-def test_librdkafka_is_throttled_and_not_disconnected(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "limit"),
+    [("producer_byte_rate", RATE), ("request_percentage", 1e-6)],
+    ids=["bytes", "time"],
+)
+def test_librdkafka_is_throttled_and_not_disconnected(
+    tmp_path: Path, key: str, limit: float
+) -> None:
     errors_of_node = str(tmp_path / "errors.txt")
     override = ("--override", "quota.window.num=2")
     node = NodeProcess(str(tmp_path / "data"), *override, errors=errors_of_node)
     try:
-        produce_over_the_quota(node)
+        produce_over_the_quota(node, key, limit)
     finally:
         node.kill_if_running()
 
 
-def produce_over_the_quota(node: NodeProcess) -> None:
+def produce_over_the_quota(node: NodeProcess, key: str, limit: float) -> None:
     entry = EntryData(
         entity=[EntityData(entity_type="client-id", entity_name="quick")],
-        ops=[OpData(key="producer_byte_rate", value=float(RATE), remove=False)],
+        ops=[OpData(key=key, value=limit, remove=False)],
     )
     with Client(node.address, timeout_s=LIMIT_S) as client:
         request = AlterClientQuotasRequest(entries=[entry], validate_only=False)

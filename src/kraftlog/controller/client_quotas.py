@@ -1,7 +1,4 @@
-"""AlterClientQuotas: quotas of users, client ids and addresses.
-
-Quotas that brokers do not enforce are refused (decision 0016).
-"""
+"""AlterClientQuotas: quotas of users, client ids and addresses."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from kraftlog.quotas.limits import (
     CONTROLLER_MUTATION_RATE,
     IP,
     PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
     USER,
 )
 from kraftlog.value import TYPE_CHECKING
@@ -36,18 +34,12 @@ if TYPE_CHECKING:
 CLIENT_KEYS = (
     PRODUCER_BYTE_RATE,
     CONSUMER_BYTE_RATE,
-    "request_percentage",
+    REQUEST_PERCENTAGE,
     CONTROLLER_MUTATION_RATE,
 )
 IP_KEYS = (CONNECTION_CREATION_RATE,)
-ENFORCED = (
-    PRODUCER_BYTE_RATE,
-    CONSUMER_BYTE_RATE,
-    CONTROLLER_MUTATION_RATE,
-    CONNECTION_CREATION_RATE,
-)
 #: Keys whose values may be fractions.
-FRACTIONS = (CONTROLLER_MUTATION_RATE,)
+FRACTIONS = (CONTROLLER_MUTATION_RATE, REQUEST_PERCENTAGE)
 #: Other values are whole numbers up to these, give or take an error of rounding.
 MOST_BYTES, MOST_CONNECTIONS, ROUNDING = float(1 << 63), float((1 << 31) - 1), 1e-6
 #: Cost of a change, in microseconds.
@@ -146,9 +138,6 @@ def _refusal_of_value(change: OpData, keys: tuple[str, ...]) -> Refusal | None:
         return _invalid(f"Invalid configuration key {key}")
     if not value > 0:  # nor not a number
         return _invalid(f"Quota {key} must be greater than 0")
-    if key not in ENFORCED:
-        why = f"Brokers of this version do not enforce {key}."
-        return Refusal(ErrorCode.UNSUPPORTED_VERSION, why)
     if key in FRACTIONS:
         return None
     if key == CONNECTION_CREATION_RATE and value > MOST_CONNECTIONS:

@@ -20,8 +20,10 @@ from kraftlog.quotas.limits import (
     CONTROLLER_MUTATION_RATE,
     IP,
     PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
 )
 from kraftlog.quotas.mutation_quota import MutationQuota
+from kraftlog.quotas.time_quota import TimeQuota
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 #: clients do not know the error code, are carried out, and throttled.
 STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 #: The keys that each Produce and Fetch request is checked for.
-_OF_DATA = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
+_OF_DATA = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
 
 
 class ClientQuotas(MetadataPublisher):
@@ -58,6 +60,7 @@ class ClientQuotas(MetadataPublisher):
         loader: MetadataLoader,
         now: Callable[[], Now],
         wait_for_ms: Callable[[DelayedOperation, int], None],
+        stopwatch_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         """The windows: how many, and how long each is in milliseconds."""
         #: Whether quotas limit data: without one, Produce and Fetch cost nothing more than this
@@ -65,14 +68,18 @@ class ClientQuotas(MetadataPublisher):
         self.is_active = False
         #: Whether quotas limit changes of partitions.
         self.limits_mutations = False
+        #: Whether quotas limit the time of requests: only then it is measured.
+        self.limits_time = False
         #: The number of entities that have a quota with a key.
         self._entities: dict[str, int] = {}
         self._loader = loader
         self._now = now
         self._wait_for_ms = wait_for_ms
+        self._stopwatch_ns = stopwatch_ns
         self._produce = ByteQuota(PRODUCER_BYTE_RATE, *windows)
         self._fetch = ByteQuota(CONSUMER_BYTE_RATE, *windows)
         self._mutations = MutationQuota(*mutation_windows)
+        self._time = TimeQuota(*windows)
         self.connections = ConnectionRates(*windows)
         #: The quotas of addresses, as Java prints them, and of all others; None: look again.
         self._addresses: dict[str | None, tuple[float, Entity]] | None = None
@@ -80,6 +87,7 @@ class ClientQuotas(MetadataPublisher):
             PRODUCER_BYTE_RATE: self._produce.usages,
             CONSUMER_BYTE_RATE: self._fetch.usages,
             CONTROLLER_MUTATION_RATE: self._mutations.usages,
+            REQUEST_PERCENTAGE: self._time.usages,
             CONNECTION_CREATION_RATE: self.connections.addresses,
         }
 
@@ -107,6 +115,7 @@ class ClientQuotas(MetadataPublisher):
         if key == CONNECTION_CREATION_RATE:
             self._addresses = None
         self.is_active = any(map(self._entities.get, _OF_DATA))
+        self.limits_time = bool(self._entities.get(REQUEST_PERCENTAGE))
         self.limits_mutations = bool(self._entities.get(CONTROLLER_MUTATION_RATE))
 
     def _removed(self, entity: Entity, key: str) -> None:
@@ -144,11 +153,26 @@ class ClientQuotas(MetadataPublisher):
     def bounded(self, pending: PendingResponse, request: FetchRequest) -> FetchRequest:
         """The request of a consumer for no more than the windows of its quota have room for."""
         if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
+            pending.time = None
             return request
         most = self._fetch.most_at_once(self._loader.image.quotas, _client(pending))
         if most is None or request.max_bytes <= most:
             return request
         return request.replace(max_bytes=most, min_bytes=min(request.min_bytes, most))
+
+    # Time ------------------------------------------------------------------------------------
+
+    def measure(self, pending: PendingResponse) -> None:
+        """Measure the time of a request, unless it is one of another node."""
+        from kraftlog.node.request_time import RequestTime, is_exempt
+
+        if not is_exempt(pending):
+            pending.time = RequestTime(pending, self._stopwatch_ns, self._spent, self._throttle)
+
+    def _spent(self, pending: PendingResponse, spent_ns: int) -> int:
+        return self._time.record(
+            self._loader.image.quotas, _client(pending), spent_ns, self._now().monotonic_ms
+        )
 
     # Connections -----------------------------------------------------------------------------
 

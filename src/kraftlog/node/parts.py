@@ -100,6 +100,7 @@ def client_quotas(node: Node) -> ClientQuotas:
         node.metadata_loader,
         lambda: node.now,
         node.wait_for_ms,
+        node.config.stopwatch_ns,
     )
 
 
