@@ -53,7 +53,7 @@ def spent_ms(host: VirtualHost, client_id: str = "slow") -> float:
         host.node.image.quotas, ("ANONYMOUS", client_id), host.now.monotonic_ms
     )
     assert found is not None
-    total: float = sum(sample.total for sample in found[1]._samples)
+    total: float = sum(sample.total for sample in found[1].used._samples)
     return total * TICK_MS
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kraftlog.quotas.byte_quota import MAX_BYTES, ByteQuota
 from kraftlog.quotas.limits import limit_for
 from kraftlog.quotas.rate import MAX_THROTTLE_MS, Rate
-from kraftlog.quotas.usages import SWEEP_MS, UNUSED_MS
+from kraftlog.quotas.usages import SPAN_MS, SWEEP_MS, UNUSED_MS, ThrottleTimes
 
 if TYPE_CHECKING:
     from kraftlog.quotas.limits import Entity
@@ -170,3 +170,22 @@ def test_a_quota_that_is_set_again_starts_anew() -> None:
     quota.usages.forget((("user", "u"),))
     assert quota.record(quotas, ("u", "d"), 1, 0) == 0
     assert quota.record(quotas, ("v", "c"), 1, 0) > 0
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "average_ms"),
+    [
+        (SPAN_MS, 200),
+        (2 * SPAN_MS - 1, 200),
+        (2 * SPAN_MS, 300),  # the first span is forgotten
+        (3 * SPAN_MS, 0),
+        (10 * SPAN_MS, 0),
+    ],
+)
+def test_throttle_times_are_averaged_over_one_to_two_spans(at_ms: int, average_ms: float) -> None:
+    times = ThrottleTimes()
+    assert times.average_ms(0) == 0
+    times.add(100, 1)
+    times.add(200, SPAN_MS - 1)
+    times.add(300, SPAN_MS)
+    assert times.average_ms(at_ms) == average_ms

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.quotas.limits import Entity
     from kraftlog.quotas.mutation_quota import Mutations
+    from kraftlog.quotas.usages import Usages
     from kraftlog.types import Now
     from kraftlog.wire.messages.fetch import FetchRequest
 
@@ -90,6 +91,10 @@ class ClientQuotas(MetadataPublisher):
             REQUEST_PERCENTAGE: self._time.usages,
             CONNECTION_CREATION_RATE: self.connections.addresses,
         }
+
+    def usages(self, key: str) -> Usages:
+        """What clients have used of the quotas with a key."""
+        return self._usages[key]
 
     # The metadata ----------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class ControllerRequest:
     def respond(self, response: Any, now: Now) -> None:
         """Call back; a callback that raises is called again with None, as after a timeout."""
         if self.mutations is not None and response is not None:
-            response.throttle_time_ms = self.mutations.throttle_ms(now.monotonic_ms)
+            response.throttle_time_ms = self.mutations.throttle(now.monotonic_ms)
         done = self._attempt(RESPONSE_TASK, self._on_done, response, now)
         if not done and response is not None:
             self._attempt(RESPONSE_TASK, self._on_done, None, now)

@@ -38,9 +38,12 @@ class ByteQuota:
         found = self.usages.of(quotas, client, now_ms)
         if found is None:
             return 0
-        limit, rate = found
+        limit, usage = found
+        rate: Rate = usage.used
         rate.record(size, now_ms)
-        throttle_ms: int = rate.throttle_ms(limit, now_ms)
+        throttle_ms = rate.throttle_ms(limit, now_ms)
+        if throttle_ms:
+            usage.throttles.add(throttle_ms, now_ms)
         if throttle_ms and unless_throttled:
             rate.record(-size, now_ms)
         return throttle_ms

@@ -45,7 +45,7 @@ class ConnectionRates:
 
         Returns for how long its socket is held before it is closed; 0: it is accepted.
         """
-        rate: Rate = self.addresses.used(entity, (host, None), now_ms)
+        rate: Rate = self.addresses.used(entity, (host, None), now_ms).used
         excess_ms = self._excess_ms(rate, limit, now_ms)
         if not excess_ms:
             rate.record(1, now_ms)

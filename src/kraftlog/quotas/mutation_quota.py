@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kraftlog.quotas.limits import Entity
+    from kraftlog.quotas.usages import Usage
 
 
 class MutationQuota:
@@ -40,10 +41,11 @@ class Mutations:
     error code for that: all is permitted, and the client is throttled.
     """
 
-    __slots__ = ("_at_ms", "_bucket", "_is_strict", "_limit", "_taken", "_throttle_ms")
+    __slots__ = ("_at_ms", "_bucket", "_is_strict", "_limit", "_taken", "_throttle_ms", "_usage")
 
-    def __init__(self, bucket: TokenBucket, limit: float, *, is_strict: bool) -> None:
-        self._bucket, self._limit, self._is_strict = bucket, limit, is_strict
+    def __init__(self, usage: Usage, limit: float, *, is_strict: bool) -> None:
+        self._usage, self._limit, self._is_strict = usage, limit, is_strict
+        self._bucket: TokenBucket = usage.used
         self._taken = 0
         #: How long to throttle the client, from when on.
         self._throttle_ms = self._at_ms = 0
@@ -64,6 +66,13 @@ class Mutations:
     def throttle_ms(self, now_ms: int) -> int:
         """How long to throttle the client from now on; the request may have taken some time."""
         return max(self._throttle_ms - (now_ms - self._at_ms), 0)
+
+    def throttle(self, now_ms: int) -> int:
+        """Throttle the client for this long, as its response tells it."""
+        throttle_ms = self.throttle_ms(now_ms)
+        if throttle_ms:
+            self._usage.throttles.add(throttle_ms, now_ms)
+        return throttle_ms
 
     def take_back(self, now_ms: int) -> None:
         """The request is not carried out, or decided once more."""

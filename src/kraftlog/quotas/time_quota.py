@@ -38,7 +38,10 @@ class TimeQuota:
         found = self.usages.of(quotas, client, now_ms)
         if found is None:
             return 0
-        limit, rate = found
+        limit, usage = found
+        rate: Rate = usage.used
         rate.record(spent_ns * PERCENT_OF_NS, now_ms)
-        throttle_ms: int = rate.throttle_ms(limit, now_ms)
-        return min(throttle_ms, self._window_ms)
+        throttle_ms = min(rate.throttle_ms(limit, now_ms), self._window_ms)
+        if throttle_ms:
+            usage.throttles.add(throttle_ms, now_ms)
+        return throttle_ms
