@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.client.waiting import until
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,14 +26,15 @@ def test_quotas_of_a_user_and_a_client_id_together_and_alone(shell: Shell, named
     )
     shell.run(f"configs --alter --user {user} --add-config {RATE}=2048")
     entity = f"user {user}, client {app}"
-    assert shell.run(f"configs --describe {both}") == (
+    expected = (
         f"{'ENTITY':<{len(entity)}}  KEY                 VALUE\n"
         f"{entity}  producer_byte_rate  1024\n"
         f"{entity}  request_percentage  0.5\n"
     )
+    until(lambda: shell.run(f"configs --describe {both}"), expected)
     shorter = f"configs --describe --user {user} --client {app}"
-    assert shell.json(shorter) == {entity: {RATE: 1024.0, "request_percentage": 0.5}}
-    assert shell.json(f"configs --describe --user {user}") == {user: {RATE: 2048.0}}
+    until(lambda: shell.json(shorter), {entity: {RATE: 1024.0, "request_percentage": 0.5}})
+    until(lambda: shell.json(f"configs --describe --user {user}"), {user: {RATE: 2048.0}})
     every_client = "configs --describe --entity-type users --entity-name {} --entity-type clients"
     assert set(shell.json(every_client.format(user))) == {entity}
     assert shell.json(f"configs --alter {both} --delete-config {RATE},request_percentage") == {
@@ -39,8 +42,8 @@ def test_quotas_of_a_user_and_a_client_id_together_and_alone(shell: Shell, named
         "entity_name": f"{user},{app}",
         "changed": {RATE: None, "request_percentage": None},
     }
-    assert shell.json(f"configs --describe {both}") == {}
-    assert shell.json(f"configs --describe --user {user}") == {user: {RATE: 2048.0}}
+    until(lambda: shell.json(f"configs --describe {both}"), {})
+    until(lambda: shell.json(f"configs --describe --user {user}"), {user: {RATE: 2048.0}})
     shell.run(f"configs --alter --user {user} --delete-config {RATE}")
 
 
@@ -59,10 +62,11 @@ def test_quotas_of_defaults_and_addresses(shell: Shell, flags: str, label: str, 
     name = "192.0.2.7" if "192" in label else ""
     kind = f"{label.split(maxsplit=1)[0]}s"
     try:
-        assert shell.json(f"configs --describe {flags}") == {name: {key: 1e6}}
+        until(lambda: shell.json(f"configs --describe {flags}"), {name: {key: 1e6}})
         assert name in shell.json(f"configs --describe --entity-type {kind}")
     finally:
         shell.run(f"configs --alter {flags} --delete-config {key}")
+    until(lambda: shell.json(f"configs --describe {flags}"), {})
     assert name not in shell.json(f"configs --describe --entity-type {kind}")
 
 
@@ -70,9 +74,10 @@ def test_credentials_of_a_user_are_shown_with_its_quotas(shell: Shell, named: Na
     user = named("u")
     shell.run(f"configs --alter --user {user} --add-config SCRAM-SHA-256=[password=x]")
     shell.run(f"configs --alter --user {user} --add-config {RATE}=1")
-    assert shell.json(f"configs --describe --user {user}") == {
-        user: {"SCRAM-SHA-256": 4096, RATE: 1.0}
-    }
+    until(
+        lambda: shell.json(f"configs --describe --user {user}"),
+        {user: {"SCRAM-SHA-256": 4096, RATE: 1.0}},
+    )
     rows = [
         line.removeprefix(f"user {user}").split()
         for line in shell.run("configs --describe --entity-type users").splitlines()
@@ -81,7 +86,7 @@ def test_credentials_of_a_user_are_shown_with_its_quotas(shell: Shell, named: Na
     assert rows == [["SCRAM-SHA-256", "iterations=4096"], [RATE, "1"]]
     shell.run(f"configs --alter --user {user} --delete-config SCRAM-SHA-256")
     shell.run(f"configs --alter --user {user} --delete-config {RATE}")
-    assert shell.json(f"configs --describe --user {user}") == {}
+    until(lambda: shell.json(f"configs --describe --user {user}"), {})
 
 
 @pytest.mark.parametrize(
