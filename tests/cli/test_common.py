@@ -243,8 +243,6 @@ def test_configs_are_altered_and_described(shell: Shell, named: Named, tmp_path:
     assert "needs --entity-name" in shell.fails(
         "configs --alter --entity-type topics --add-config a=b", code=2
     )
-    quota = "--entity-type users --entity-name a --add-config producer_byte_rate=1"
-    assert "quotas" in shell.fails(f"configs --alter {quota}", code=2)
     assert "KEY=VALUE" in shell.fails(f"configs --alter --topic {topic} --add-config x", code=2)
     assert "needs --add-config" in shell.fails(f"configs --alter --topic {topic}", code=2)
 

@@ -46,17 +46,11 @@ TOOLS = {
     ),
     "storage": (STORAGE, ("info", "format", "random-uuid", "version-mapping")),
 }
-QUOTAS = "kafka-configs sets quotas"
 #: Command, flag -> why it is not supported.
 UNSUPPORTED = {
     ("topics", "--delete-config"): "Kafka 4 refuses it too",
     ("leader-election", "--admin.config"): "deprecated: --command-config",
     ("reassign", "--bootstrap-controller"): "a controller does not describe topics",
-    ("configs", "--user-defaults"): QUOTAS,
-    ("configs", "--client"): QUOTAS,
-    ("configs", "--client-defaults"): QUOTAS,
-    ("configs", "--ip"): QUOTAS,
-    ("configs", "--ip-defaults"): QUOTAS,
     ("consume", "--enable-systest-events"): "for the tests of Kafka itself",
     ("groups", "--validate-regex"): "for subscriptions of the new group protocol",
     ("dump-log", "--key-decoder-class"): "a Java class",

@@ -54,6 +54,7 @@ DELETIONS = {"version": 1, "partitions": [{"topic": "lines", "partition": 0, "of
 REPLACEMENTS = [
     (r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}", "TIME"),
+    (r"until timestamp \d+", "until timestamp TIME"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
     (r"clientId=[\w-]+", "clientId=CLIENT"),
     (r"127\.0\.0\.1 \d+", "HOST PORT"),

@@ -27,15 +27,19 @@ RATE = 1_000
 BURST = 10 * RATE
 
 
-def alter(host: VirtualHost, key: str, value: float | None, **entity: str | None) -> None:
+def alter_request(key: str, value: float | None, **entity: str | None) -> AlterClientQuotasRequest:
     parts = [
         EntityData(entity_type=kind.replace("_", "-"), entity_name=name)
         for kind, name in entity.items()
     ]
     change = OpData(key=key, value=value or 0.0, remove=value is None)
-    request = AlterClientQuotasRequest(
+    return AlterClientQuotasRequest(
         entries=[EntryData(entity=parts, ops=[change])], validate_only=False
     )
+
+
+def alter(host: VirtualHost, key: str, value: float | None, **entity: str | None) -> None:
+    request = alter_request(key, value, **entity)
     (result,) = ask_settled(host, ApiKey.ALTER_CLIENT_QUOTAS, 1, request).entries
     assert result.error_code == ErrorCode.NONE
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.quotas.byte_quota import MAX_BYTES, SWEEP_MS, UNUSED_MS, ByteQuota
+from kraftlog.quotas.byte_quota import MAX_BYTES, ByteQuota
 from kraftlog.quotas.limits import limit_for
 from kraftlog.quotas.rate import MAX_THROTTLE_MS, Rate
+from kraftlog.quotas.usages import SPAN_MS, SWEEP_MS, UNUSED_MS, ThrottleTimes
 
 if TYPE_CHECKING:
     from kraftlog.quotas.limits import Entity
@@ -43,7 +44,11 @@ def test_the_most_specific_quota_applies(first: int) -> None:
         for number, (entity, _) in enumerate(PRECEDENCE)
         if number >= first
     }
-    assert limit_for(quotas, "u", "c", KEY) == (first + 1, PRECEDENCE[first][1])
+    assert limit_for(quotas, "u", "c", KEY) == (
+        first + 1,
+        PRECEDENCE[first][1],
+        PRECEDENCE[first][0],
+    )
     assert limit_for(quotas, "u", "c", "consumer_byte_rate") is None
 
 
@@ -151,6 +156,36 @@ def test_unused_rates_are_forgotten() -> None:
     quota, quotas = ByteQuota(KEY, WINDOWS, WINDOW_MS), quota_of("client-id", None, 10)
     for number in range(100):
         quota.record(quotas, ("u", f"c{number}"), 1, 0)
-    assert len(quota) == 100
+    assert len(quota.usages) == 100
     quota.record(quotas, ("u", "d"), 1, UNUSED_MS + SWEEP_MS)
-    assert len(quota) == 1
+    assert len(quota.usages) == 1
+
+
+def test_a_quota_that_is_set_again_starts_anew() -> None:
+    """A removed quota takes along what its clients have used, and nothing of other quotas."""
+    quota = ByteQuota(KEY, WINDOWS, WINDOW_MS)
+    quotas = quota_of("user", "u", 10) | quota_of("client-id", "c", 10)
+    for client in (("u", "d"), ("v", "c")):
+        assert quota.record(quotas, client, 1_000, 0) > 0
+    quota.usages.forget((("user", "u"),))
+    assert quota.record(quotas, ("u", "d"), 1, 0) == 0
+    assert quota.record(quotas, ("v", "c"), 1, 0) > 0
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "average_ms"),
+    [
+        (SPAN_MS, 200),
+        (2 * SPAN_MS - 1, 200),
+        (2 * SPAN_MS, 300),  # the first span is forgotten
+        (3 * SPAN_MS, 0),
+        (10 * SPAN_MS, 0),
+    ],
+)
+def test_throttle_times_are_averaged_over_one_to_two_spans(at_ms: int, average_ms: float) -> None:
+    times = ThrottleTimes()
+    assert times.average_ms(0) == 0
+    times.add(100, 1)
+    times.add(200, SPAN_MS - 1)
+    times.add(300, SPAN_MS)
+    assert times.average_ms(at_ms) == average_ms

@@ -159,7 +159,9 @@ class Broker(ReplicatingNode):
         )
         self.loader.publishers += [configs, self.replica_manager]
         # What the Fetch handler needs of a node.
-        self.client_quotas = ClientQuotas(11, 1000, self.loader, lambda: self.now, self.wait_for_ms)
+        self.client_quotas = ClientQuotas(
+            (11, 1000), (11, 1000), self.loader, lambda: self.now, self.wait_for_ms
+        )
         self.fetch_sessions = FetchSessions(10, Random(broker_id))
         self.sliced = Sliced()
         self.max_fetch_bytes = 1 << 30

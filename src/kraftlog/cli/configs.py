@@ -31,15 +31,15 @@ _FLAGS = {
 _TYPES = tuple(_FLAGS.values())
 #: The types whose entities are nodes, named by their ids.
 OF_NODES = ("brokers", "broker-loggers")
-_UNSUPPORTED_TYPES = ("clients", "ips")
-#: Their configs are SCRAM credentials.
-USERS = "users"
+#: Their configs are quotas, and SCRAM credentials of users.
+_OF_CLIENTS = ("users", "clients", "ips")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(
         "configs",
-        "Describe and alter the settings of topics, brokers, groups and client metrics.",
+        "Describe and alter the settings of topics, brokers, groups and client metrics, quotas and "
+        "credentials.",
         "--alter --topic demo --add-config retention.ms=3600000,cleanup.policy=[compact,delete]",
         usage="kraftlog configs --describe | --alter [options]",
         controllers=True,
@@ -49,13 +49,24 @@ def _parser() -> argparse.ArgumentParser:
         actions.add_argument(f"--{name}", dest="action", action="store_const", const=name)
     parser.add_argument(
         "--entity-type",
-        choices=(*_TYPES, USERS, *_UNSUPPORTED_TYPES),
+        action="append",
+        choices=(*_TYPES, *_OF_CLIENTS),
         metavar="TYPE",
-        help=", ".join((*_TYPES, USERS)),
+        help=f"{', '.join((*_TYPES, *_OF_CLIENTS))}; users and clients may stand together",
     )
-    parser.add_argument("--entity-name", metavar="NAME")
-    parser.add_argument("--entity-default", action="store_true", help="the default for all brokers")
-    parser.add_argument("--user", metavar="NAME", help="a user, whose configs log it in with SCRAM")
+    parser.add_argument("--entity-name", action="append", metavar="NAME")
+    parser.add_argument(
+        "--entity-default",
+        dest="entity_name",
+        action="append_const",
+        const="",
+        help="the default for all entities of the type",
+    )
+    for flag in ("user", "client", "ip"):
+        parser.add_argument(f"--{flag}", metavar="NAME", help=f"an entity of type {flag}s")
+        parser.add_argument(
+            f"--{flag}-defaults", action="store_true", help=f"the default for all {flag}s"
+        )
     for flag, kind in _FLAGS.items():
         parser.add_argument(f"--{flag}", metavar="NAME", help=f"an entity of type {kind}")
     parser.add_argument(
@@ -72,20 +83,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
-    if options.entity_type == USERS or options.user is not None:
-        from kraftlog.cli import users
+    from kraftlog.cli import quotas
 
-        actions = users.ACTIONS
-    else:
-        actions = _ACTIONS
+    options = _parser().parse_args(arguments)
+    actions = quotas.ACTIONS if quotas.is_about_clients(options) else _ACTIONS
     return run_with_client("configs", options, actions[options.action])
 
 
 def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
     """The type and name of the entity; "" is the default for all brokers, None every entity."""
-    if options.entity_type in _UNSUPPORTED_TYPES:
-        raise UsageError(f"--entity-type {options.entity_type}: kafka-configs sets quotas")
     entities = [
         (kind, getattr(options, flag.replace("-", "_")))
         for flag, kind in _FLAGS.items()
@@ -93,11 +99,12 @@ def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
     ]
     if options.broker_defaults:
         entities.append(("brokers", ""))
-    if options.entity_type is not None:
-        is_default = options.entity_default
-        if is_default and options.entity_type != "brokers":
+    names = list(options.entity_name or ())
+    for kind in options.entity_type or ():
+        name = names.pop(0) if names else None
+        if name == "" and kind != "brokers":
             raise UsageError("--entity-default: only brokers have defaults")
-        entities.append((options.entity_type, "" if is_default else options.entity_name))
+        entities.append((kind, name))
     for kind, name in entities:
         if kind in OF_NODES and name and not name.isdecimal():
             raise UsageError(f"broker {name}: expected its number")
@@ -179,11 +186,22 @@ def _all_names(client: Client, kind: str, *, linearizable: bool) -> list[str]:
 
 
 def _alter(client: Client, options: argparse.Namespace) -> None:
-    from kraftlog.config.properties import parse
-
     kind, name = _entity(options)
     if name is None:
         raise UsageError("--alter needs --entity-name")
+    changes = changes_of(options)
+    _require_broker(client, kind, name)
+    client.alter_configs(kind, name, changes)
+    if options.json:
+        print_json({"entity_type": kind, "entity_name": name, "changed": changes})
+    else:
+        print(f"altered {kind[:-1]} {name or '(default)'}")
+
+
+def changes_of(options: argparse.Namespace) -> dict[str, str | None]:
+    """The configs to set, and those to delete, which are None."""
+    from kraftlog.config.properties import parse
+
     changes: dict[str, str | None] = {}
     if options.delete_config:
         changes.update(dict.fromkeys(key.strip() for key in options.delete_config.split(",")))
@@ -194,12 +212,7 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
         changes.update(parse_settings(options.add_config))
     if not changes:
         raise UsageError("--alter needs --add-config, --add-config-file or --delete-config")
-    _require_broker(client, kind, name)
-    client.alter_configs(kind, name, changes)
-    if options.json:
-        print_json({"entity_type": kind, "entity_name": name, "changed": changes})
-    else:
-        print(f"altered {kind[:-1]} {name or '(default)'}")
+    return changes
 
 
 def parse_settings(text: str) -> dict[str, str]:

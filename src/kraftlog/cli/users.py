@@ -1,9 +1,9 @@
-"""`kraftlog configs --entity-type users`: the SCRAM credentials of users."""
+"""`kraftlog configs --alter --entity-type users`: the SCRAM credentials of users."""
 
 from __future__ import annotations
 
 from kraftlog.cli.common import UsageError, usage_errors
-from kraftlog.cli.show import print_json, print_table
+from kraftlog.cli.show import print_json
 from kraftlog.sasl.scram import NAMES, NUMBERS
 from kraftlog.value import TYPE_CHECKING
 
@@ -14,42 +14,24 @@ if TYPE_CHECKING:
     from kraftlog.client.client import Client
 
 
-def _name(options: argparse.Namespace) -> str | None:
-    name: str | None = options.user if options.user is not None else options.entity_name
-    if options.entity_default or name == "":
-        raise UsageError("--entity-type users: expected a name; kafka-configs sets quotas")
+def _name(options: argparse.Namespace) -> str:
+    from kraftlog.cli.quotas import named_entities
+
+    ((_, name),) = named_entities(options)
+    if not name:
+        raise UsageError("--alter needs --entity-name: a default user has no credentials")
     return name
 
 
-def _describe(client: Client, options: argparse.Namespace) -> None:
-    from kraftlog.client.scram import describe_scram
-
-    name = _name(options)
-    users = describe_scram(client, None if name is None else [name])
-    if options.json:
-        print_json(users)
-        return
-    print_table(
-        ("ENTITY", "KEY", "VALUE"),
-        [
-            (f"user {user}", mechanism, f"iterations={iterations}")
-            for user, credentials in users.items()
-            for mechanism, iterations in credentials.items()
-        ],
-    )
-
-
-def _alter(client: Client, options: argparse.Namespace) -> None:
+def alter(client: Client, options: argparse.Namespace) -> None:
     from kraftlog.cli.configs import parse_settings
     from kraftlog.cli.scram_credentials import salted_from
     from kraftlog.client.scram import alter_scram
 
     name = _name(options)
-    if name is None:
-        raise UsageError("--alter needs --entity-name")
     given = parse_settings(options.add_config or "")
     deleted = [key.strip() for key in (options.delete_config or "").split(",") if key.strip()]
-    if options.add_config_file or not (given or deleted):
+    if options.add_config_file:
         raise UsageError("--alter needs --add-config SCRAM-SHA-512=[password=…] or --delete-config")
     _check_mechanisms([*given, *deleted])
     with usage_errors():
@@ -68,9 +50,4 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
 def _check_mechanisms(names: Iterable[str]) -> None:
     for name in names:
         if name not in NUMBERS:
-            raise UsageError(
-                f"{name}: expected one of {', '.join(NAMES.values())}; kafka-configs sets quotas"
-            )
-
-
-ACTIONS = {"describe": _describe, "alter": _alter}
+            raise UsageError(f"{name}: expected one of {', '.join(NAMES.values())}, or a quota")

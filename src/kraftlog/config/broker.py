@@ -227,6 +227,8 @@ class BrokerConfig:
 
     # Quotas of clients -------------------------------------------------------------------------
 
+    controller_quota_window_num: int = setting()
+    controller_quota_window_size_seconds: int = setting()
     quota_window_num: int = setting()
     quota_window_size_seconds: int = setting()
 

@@ -157,6 +157,10 @@ _BROKER = {
     "log.roll.ms": "Default for topics that do not set their own.",
     "log.segment.bytes": "Default for topics that do not set their own.",
     "max.incremental.fetch.session.cache.slots": "Largest number of fetch sessions.",
+    "max.connection.creation.rate": (
+        "Most new connections per second to the brokers' listeners, and to each of them; others "
+        "wait."
+    ),
     "max.connections": "Most connections to the brokers' listeners; others wait until one ends.",
     "max.connections.per.ip": "Most connections from one address; others are closed.",
     "max.connections.per.ip.overrides": (
@@ -210,6 +214,12 @@ _BROKER = {
     ),
     "replica.alter.log.dirs.io.max.bytes.per.second": (
         "Bytes per second that replicas are copied at between log directories."
+    ),
+    "controller.quota.window.num": (
+        "Windows whose changes of partitions a client may make at once under its quota."
+    ),
+    "controller.quota.window.size.seconds": (
+        "Length of a window of the quotas for changes of partitions."
     ),
     "quota.window.num": "Windows over which the rate of a client is measured for its quota.",
     "quota.window.size.seconds": (
@@ -275,6 +285,7 @@ OF_LISTENERS = frozenset(
     (
         *TLS,
         "connections.max.reauth.ms",
+        "max.connection.creation.rate",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
         "sasl.oauthbearer.allow.unverified.audience",

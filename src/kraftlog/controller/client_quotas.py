@@ -1,13 +1,20 @@
-"""AlterClientQuotas: quotas of users, client ids and addresses.
-
-Quotas that brokers do not enforce are refused (decision 0016).
-"""
+"""AlterClientQuotas: quotas of users, client ids and addresses."""
 
 from __future__ import annotations
 
+from kraftlog.authorization.hosts import address_number
 from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
 from kraftlog.errors import ErrorCode
-from kraftlog.quotas.limits import CLIENT_ID, CONSUMER_BYTE_RATE, IP, PRODUCER_BYTE_RATE, USER
+from kraftlog.quotas.limits import (
+    CLIENT_ID,
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    IP,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    USER,
+)
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.alter_client_quotas import AlterClientQuotasResponse, EntryResult
 from kraftlog.wire.messages.metadata_records import ClientQuotaRecord, EntityData
@@ -27,13 +34,14 @@ if TYPE_CHECKING:
 CLIENT_KEYS = (
     PRODUCER_BYTE_RATE,
     CONSUMER_BYTE_RATE,
-    "request_percentage",
-    "controller_mutation_rate",
+    REQUEST_PERCENTAGE,
+    CONTROLLER_MUTATION_RATE,
 )
-IP_KEYS = ("connection_creation_rate",)
-ENFORCED = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
-#: Byte rates are whole numbers up to this one, give or take an error of rounding.
-MOST_BYTES, ROUNDING = float(1 << 63), 1e-6
+IP_KEYS = (CONNECTION_CREATION_RATE,)
+#: Keys whose values may be fractions.
+FRACTIONS = (CONTROLLER_MUTATION_RATE, REQUEST_PERCENTAGE)
+#: Other values are whole numbers up to these, give or take an error of rounding.
+MOST_BYTES, MOST_CONNECTIONS, ROUNDING = float(1 << 63), float((1 << 31) - 1), 1e-6
 #: Cost of a change, in microseconds.
 CHANGE_COST = 20
 
@@ -92,6 +100,10 @@ def _refusal_of_entity(entry: EntryData) -> Refusal | None:
             "Invalid quota entity combination, IP entity should not be combined with User or "
             "ClientId"
         )
+    address = entry.entity[0].entity_name
+    if IP in kinds and address is not None and address_number(address) is None:
+        # Names are refused, too: each node might resolve them to other addresses.
+        return _invalid(f"{address} is not a valid IP or resolvable host.")
     return None
 
 
@@ -126,9 +138,10 @@ def _refusal_of_value(change: OpData, keys: tuple[str, ...]) -> Refusal | None:
         return _invalid(f"Invalid configuration key {key}")
     if not value > 0:  # nor not a number
         return _invalid(f"Quota {key} must be greater than 0")
-    if key not in ENFORCED:
-        why = f"Brokers of this version do not enforce {key}."
-        return Refusal(ErrorCode.UNSUPPORTED_VERSION, why)
+    if key in FRACTIONS:
+        return None
+    if key == CONNECTION_CREATION_RATE and value > MOST_CONNECTIONS:
+        return _invalid(f"Proposed value for {key} is too large for an INT.")
     if value >= MOST_BYTES:
         return _invalid(f"Proposed value for {key} is too large for a LONG.")
     if value % 1.0 > ROUNDING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.config.layers import ConfigLayers
+from kraftlog.controller.decision import THROTTLED
 from kraftlog.controller.failure_evidence import FailureEvidence
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -10,9 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kraftlog.config.delegation_tokens import TokenConfig
+    from kraftlog.controller.decision import Refusal
     from kraftlog.controller.placement import Rng
     from kraftlog.controller.sessions import BrokerSessions
     from kraftlog.logstate.voters import VoterSet
+    from kraftlog.quotas.mutation_quota import Mutations
     from kraftlog.types import Now, Uuid
 
 
@@ -50,6 +53,7 @@ class Context:
         "is_offset_used",
         "layers",
         "missing_report_reasons",
+        "mutations",
         "new_id",
         "now",
         "principal",
@@ -91,6 +95,8 @@ class Context:
         self.arrived_ms = 0
         #: Who asks, if the decision depends on it.
         self.principal = ""
+        #: What the quota of the client permits; None: it has no quota.
+        self.mutations: Mutations | None = None
         self._next_offset = 0
         #: The last committed offset that this controller has replayed.
         self.committed_offset = -1
@@ -103,11 +109,22 @@ class Context:
         self.is_offset_used = True
         return self._next_offset
 
+    def refusal_of_mutations(self, partitions: int) -> Refusal | None:
+        """Count partitions that are created or deleted, unless the client's quota is exhausted."""
+        if self.mutations is None or self.mutations.permits(partitions, self.now.monotonic_ms):
+            return None
+        return THROTTLED
+
     def begin(
-        self, now: Now, next_offset: int, arrived_ms: int | None = None, principal: str = ""
+        self,
+        now: Now,
+        next_offset: int,
+        arrived_ms: int | None = None,
+        principal: str = "",
+        mutations: Mutations | None = None,
     ) -> None:
         """Start another decision."""
-        self.principal = principal
+        self.principal, self.mutations = principal, mutations
         self.now, self._next_offset = now, next_offset
         self.arrived_ms = now.monotonic_ms if arrived_ms is None else arrived_ms
         self.is_offset_used = False

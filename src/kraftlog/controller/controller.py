@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kraftlog.controller.failure_evidence import FailureEvidence
     from kraftlog.controller.placement import Rng
     from kraftlog.metadata.image import Image
+    from kraftlog.quotas.mutation_quota import Mutations
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
@@ -188,12 +189,14 @@ class Controller:
         next_offset: int,
         arrived_ms: int | None = None,
         principal: str = "",
+        mutations: Mutations | None = None,
     ) -> DecisionInSteps:
         """Decide on a request; `next_offset` is the expected offset of its first record.
 
-        `principal`: who asks, for the decisions that depend on it.
+        `principal`: who asks, for the decisions that depend on it. `mutations`: what the quota of
+        the client permits.
         """
-        self._context.begin(now, next_offset, arrived_ms, principal)
+        self._context.begin(now, next_offset, arrived_ms, principal, mutations)
         decision = self._decision_function(api_key)(self.state, request, self._context)
         return decision if isinstance(decision, Decision) else (yield from decision)
 

@@ -43,6 +43,8 @@ TOO_LARGE = Refusal(
     ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
 )
 
+THROTTLED = Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
+
 
 def count_names(named: Iterable[T]) -> Generator[int, None, dict[T, int]]:
     """Count names, in order of their first occurrence."""

@@ -74,6 +74,9 @@ def _add_partitions(
     placement = yield from _place_new_replicas(state, topic, requested, context)
     if isinstance(placement, Refusal):
         return placement
+    refusal = context.refusal_of_mutations(added)
+    if refusal is not None:
+        return refusal
     manual = requested.assignments is not None
     return (yield from new_partitions(state, topic.id, current, placement, manual=manual))
 

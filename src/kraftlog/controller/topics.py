@@ -166,6 +166,9 @@ def _new_topic(
     new = yield from new_partitions(state, topic_id, 0, placement, manual=bool(topic.assignments))
     if isinstance(new, Refusal):
         return new
+    refusal = context.refusal_of_mutations(len(new))
+    if refusal is not None:
+        return refusal
     result = topics_api.CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
@@ -388,6 +391,8 @@ def decide_delete_topics(
             outcome = Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
         elif not isinstance(topic, Refusal) and counts[topic.id] > 1:
             outcome = Refusal(ErrorCode.INVALID_REQUEST, "The same topic is named twice.")
+        elif not isinstance(topic, Refusal):
+            outcome = context.refusal_of_mutations(topic.partition_count) or topic
         if isinstance(outcome, Refusal):
             result = deletion_api.DeletableTopicResult(
                 name=name,

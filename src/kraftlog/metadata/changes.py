@@ -60,6 +60,15 @@ class AclChanged(Value):
     after: AccessControlEntryRecord | None
 
 
+class QuotaChanged(Value):
+    """A changed quota; `before` is None if it is new, `after` if it is removed."""
+
+    entity: tuple[tuple[str, str | None], ...]
+    key: str
+    before: float | None
+    after: float | None
+
+
 Change = (
     TopicCreated
     | TopicPublished
@@ -69,4 +78,5 @@ Change = (
     | ConfigChanged
     | FeatureChanged
     | AclChanged
+    | QuotaChanged
 )

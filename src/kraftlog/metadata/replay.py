@@ -12,6 +12,7 @@ from kraftlog.metadata.changes import (
     ConfigChanged,
     FeatureChanged,
     PartitionChanged,
+    QuotaChanged,
     TopicCreated,
     TopicRemoved,
 )
@@ -299,12 +300,12 @@ def _client_quota(image: Image, record: records.ClientQuotaRecord) -> Sequence[C
     pairs = [(part.entity_type, part.entity_name) for part in record.entity]
     entity = tuple(sorted(pairs, key=lambda pair: pair[0]))
     values = {**image.quotas.get(entity, {})}
-    if record.remove:
-        values.pop(record.key, None)
-    else:
-        values[record.key] = record.value
+    before = values.pop(record.key, None)
+    after = None if record.remove else record.value
+    if after is not None:
+        values[record.key] = after
     _put_or_drop(image, image.quotas, entity, values)
-    return ()
+    return (QuotaChanged(entity, record.key, before, after),)
 
 
 def _put_or_drop(image: Image, mapping: dict[Any, Any], key: Any, value: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
+    from kraftlog.node.controller_request import ForwardedClient
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.types import Now
 
@@ -29,8 +30,12 @@ def create_topics(
     names: Collection[str],
     on_created: Callable[[dict[str, int], Now], None],
     now: Now,
+    client: ForwardedClient | None = None,
 ) -> None:
-    """Create topics with this broker's defaults; `on_created` gets the error codes of failures."""
+    """Create topics with this broker's defaults; `on_created` gets the error codes of failures.
+
+    They count for the quota of the client, if it is not the broker that needs them.
+    """
     topics = [topic_of(node, name) for name in dict.fromkeys(names)]
 
     def on_done(response: Any, now: Now) -> None:
@@ -42,7 +47,9 @@ def create_topics(
         on_created({name: _metadata_error(code) for name, code in codes.items()}, now)
 
     request = CreateTopicsRequest(topics=topics)
-    node.controller_channel.send(ApiKey.CREATE_TOPICS, VERSION, request, on_done, now)
+    node.controller_channel.send(
+        ApiKey.CREATE_TOPICS, VERSION, request, on_done, now, client=client
+    )
 
 
 def _report_offsets_topic(node: ServingNode, names: Collection[str], response: Any) -> None:

@@ -66,12 +66,15 @@ if TYPE_CHECKING:
 
     from kraftlog.effects import SendRequest
     from kraftlog.logstate.voters import Endpoint, Voter
+    from kraftlog.node.api_table import ServedApi
     from kraftlog.node.config import BrokerAddress, NodeConfig, RecoveredMetadata
     from kraftlog.node.controller_request import OnDone
     from kraftlog.node.delayed_operations import DelayedOperation
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, Now
+    from kraftlog.wire.apis import Api
+    from kraftlog.wire.frames import RequestHead
     from kraftlog.wire.schema import Message
 
 #: The APIs of the data path: by far the most requests, and they change little but logs.
@@ -418,17 +421,31 @@ class Node(ReplicatingNode):
         pending.api = api = APIS[head.api_key]
         self.needs_poll |= head.api_key not in _WITHOUT_DEADLINES
         if not api.first <= head.version <= served.last:
-            if api.key == ApiKey.API_VERSIONS:
-                # Respond in version 0 with the supported versions, as Kafka does.
-                pending.version = 0
-                handler(api.key)(self, pending, None, now)
-                return
-            raise ProtocolError(f"{api.name} version {head.version} is not served", position=2)
+            self._refuse_version(pending, api, now)
+            return
         if self._awaits_acls(pending, head.api_key):
             from kraftlog.node.access import awaited_acls
 
             awaited_acls.wait(self, pending, *kept_body(buffer, pos, end))
             return
+        if self.client_quotas.limits_time:
+            self.client_quotas.measure(pending)
+        self._serve(pending, head, served, buffer, pos, end, now)
+        if pending.time is not None:
+            pending.time.pause()
+
+    def _serve(
+        self,
+        pending: PendingResponse,
+        head: RequestHead,
+        served: ServedApi,
+        buffer: Buffer,
+        pos: int,
+        end: int,
+        now: Now,
+    ) -> None:
+        """Decode a request, or begin to, and call its handler."""
+        api = APIS[head.api_key]
         self.counts.count_request(head.api_key, head.version)
         is_large = end - head.body > LARGE_REQUEST_BYTES and not has_batches(api.request())
         request = None
@@ -462,6 +479,13 @@ class Node(ReplicatingNode):
             ApiKey.SASL_HANDSHAKE,
             ApiKey.SASL_AUTHENTICATE,
         )
+
+    def _refuse_version(self, pending: PendingResponse, api: Api, now: Now) -> None:
+        if api.key != ApiKey.API_VERSIONS:
+            raise ProtocolError(f"{api.name} version {pending.version} is not served", position=2)
+        # Respond in version 0 with the supported versions, as Kafka does.
+        pending.version = 0
+        handler(api.key)(self, pending, None, now)
 
     def request(
         self, pending: PendingResponse, api_key: int, version: int, request: Message, now: Now

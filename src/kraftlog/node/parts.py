@@ -92,11 +92,15 @@ def authorizer(node: Node) -> Authorizer | None:
 def client_quotas(node: Node) -> ClientQuotas:
     settings = node.config.settings
     return ClientQuotas(
-        settings.quota_window_num,
-        1000 * settings.quota_window_size_seconds,
+        (settings.quota_window_num, 1000 * settings.quota_window_size_seconds),
+        (
+            settings.controller_quota_window_num,
+            1000 * settings.controller_quota_window_size_seconds,
+        ),
         node.metadata_loader,
         lambda: node.now,
         node.wait_for_ms,
+        node.config.stopwatch_ns,
     )
 
 
@@ -210,7 +214,15 @@ def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveControl
         reported_voters=lambda: node.quorum.core.reported_voters,
         missing_report_reasons=lambda: node.quorum.core.missing_report_reasons,
     )
-    return ActiveController(controller, node.quorum, bootstrap, node.emit, node.logs, node.sliced)
+    return ActiveController(
+        controller,
+        node.quorum,
+        bootstrap,
+        node.emit,
+        node.logs,
+        node.sliced,
+        node.client_quotas.mutations_of,
+    )
 
 
 def broker_probes(node: Node, active_controller: ActiveController) -> BrokerProbes:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from kraftlog.node.request_time import RequestTime
     from kraftlog.types import Cancellable
     from kraftlog.wire.apis import Api
     from kraftlog.wire.schema import Message
@@ -68,6 +69,7 @@ class PendingResponse:
         "received_ms",
         "response",
         "size",
+        "time",
         "version",
         "waiter",
         "waits",
@@ -75,10 +77,10 @@ class PendingResponse:
 
     #: The number of responses that this object stands for.
     count = 1
-    #: Whether another broker has forwarded the request of its client.
-    is_forwarded = False
     #: Whether parts of a response may be encoded already.
     takes_encoded = True
+    #: Whether another broker has forwarded the request of its client, which it throttles itself.
+    is_forwarded = False
 
     def __init__(self, connection: Any) -> None:
         #: The host's connection, opaque to the node.
@@ -97,6 +99,8 @@ class PendingResponse:
         self.response: Any = None
         #: Called with the response before it is sent: it adds what the client was denied.
         self.complete: Callable[[Any], None] | None = None
+        #: The time that the loop spends on the request, if a quota limits it.
+        self.time: RequestTime | None = None
         #: Delayed work, cancelled when the connection closes.
         self.waiter: Cancellable | None = None
 
@@ -112,7 +116,7 @@ class PendingResponse:
 
     def respond(self, response: Any) -> None:
         assert self.api is not None
-        self._complete(response)
+        response = self._completed(response)
         try:
             pieces = response_frame(self.api, self.version, self.correlation_id, response)
         except Exception as error:  # the request is carried out; only its response fails
@@ -129,7 +133,7 @@ class PendingResponse:
             self.respond(response)
             return
         assert self.api is not None
-        self._complete(response)
+        response = self._completed(response)
         pieces: list[Any] = []
         written: list[Any] = []
         unjoined = 0
@@ -150,9 +154,10 @@ class PendingResponse:
         self._send(pieces)
         yield from free_message_in_steps(response)
 
-    def _complete(self, response: Any) -> None:
+    def _completed(self, response: Any) -> Any:
         if self.complete is not None:
             self.complete(response)
+        return response if self.time is None else self.time.throttled(response)
 
     def _send(self, pieces: list[Any]) -> None:
         self.pieces = pieces
@@ -170,5 +175,9 @@ class PendingResponse:
             waiter.cancel()
 
     def respond_nothing(self) -> None:
-        """Complete a request without a response (Produce with acks=0)."""
+        """Complete a request without a response (Produce with acks=0).
+
+        As in Kafka, its time is exempt: the client could not be told that it is throttled.
+        """
+        self.time = None
         self._send([])

@@ -44,6 +44,17 @@ class SlicedRequest(Work):
         self.request = request
 
 
+def _advance(request: SlicedRequest, budget: int) -> int:
+    """Run a slice, and count its time if a quota limits it."""
+    time = request.pending.time
+    if time is None or not time.resume():
+        return request.advance(budget)
+    try:
+        return request.advance(budget)
+    finally:
+        time.pause()
+
+
 class SlicedRequests(Slices):
     """The sliced work of a `Node`."""
 
@@ -59,8 +70,8 @@ class SlicedRequests(Slices):
         sliced = SlicedRequest(pending, steps, request)
         budget = self._budget_left
         if budget > 0:
-            self._budget_left -= sliced.advance(
-                min(budget, self.slice_budget) if self.has_work else budget
+            self._budget_left -= _advance(
+                sliced, min(budget, self.slice_budget) if self.has_work else budget
             )
         if not sliced.done:
             pending.waiter = sliced
@@ -84,7 +95,7 @@ class SlicedRequests(Slices):
     def _advance(self, request: SlicedRequest, budget: int) -> int:
         pending = request.pending
         try:
-            return request.advance(budget)
+            return _advance(request, budget)
         except ProtocolError as error:
             pending.connection.fail(error)
         except Exception as error:

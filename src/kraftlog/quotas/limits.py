@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE = "producer_byte_rate", "consumer_byte_rate"
+CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+REQUEST_PERCENTAGE = "request_percentage"
+CONNECTION_CREATION_RATE = "connection_creation_rate"
 
 
 def limit_for(
     quotas: Mapping[Entity, Mapping[str, float]], user: str, client_id: str, key: str
-) -> tuple[float, Scope] | None:
-    """The limit that applies, and whose requests count; None: no quota applies.
+) -> tuple[float, Scope, Entity] | None:
+    """The limit that applies, whose requests count, and whose quota it is; None: no quota applies.
 
     A log that others wrote may have quotas that are no number above 0: they limit nothing.
     """
@@ -40,5 +43,5 @@ def limit_for(
         values = quotas.get(entity)
         if values is not None and key in values:
             limit = values[key]
-            return (limit, scope) if 0 < limit < inf else None
+            return (limit, scope, entity) if 0 < limit < inf else None
     return None

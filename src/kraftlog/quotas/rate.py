@@ -14,7 +14,7 @@ class _Sample:
 
     def __init__(self, now_ms: int) -> None:
         self.started_ms = self.last_ms = now_ms
-        self.total = 0
+        self.total = 0.0
 
 
 class Rate:
@@ -26,7 +26,7 @@ class Rate:
         self._windows, self._window_ms = windows, window_ms
         self._samples: deque[_Sample] = deque()
 
-    def record(self, value: int, now_ms: int) -> None:
+    def record(self, value: float, now_ms: int) -> None:
         """Count a value; a negative one takes back what was counted."""
         self._drop_old(now_ms)
         samples = self._samples

@@ -27,6 +27,7 @@ from kraftlog.errors import (
     UnexpectedTlsError,
     message_of,
 )
+from kraftlog.server.connection_rates import AcceptRates
 from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.limits import ConnectionLimits
 from kraftlog.server.listening import ListeningSocket, bind, host_of, set_client_options
@@ -102,6 +103,7 @@ class Server:
         self.max_connections = max_connections
         self.turns = turns or TurnClock()
         self.limits = ConnectionLimits(lambda name: self.node.config_layers().value(name))
+        self.rates = AcceptRates(lambda: self.node)
         self._refusal_logged_ns = -1_000_000_000
         self.memory = memory or ClientMemory()
         self.arena = Arena()
@@ -293,11 +295,7 @@ class Server:
             if len(node.replica_manager.by_log) > self._freeze_above:
                 self._freeze_objects()
                 turns.step("garbage collection")
-            if (
-                self.accept_paused_until_ms is not None
-                and self.accept_paused_until_ms <= now.monotonic_ms
-            ):
-                self._accept_again()
+            self._end_pauses(now)
             if now.monotonic_ms >= self._maintenance_due_ms:
                 self._maintain_connections(now)
             node.poll(now)
@@ -328,6 +326,7 @@ class Server:
                 self.runner.deadline(),
                 self.peers.deadline(),
                 self.accept_paused_until_ms,
+                self.rates.deadline(),
                 self._maintenance_due_ms if self.connections or self.memory.is_due else None,
                 None if http is None else http.deadline(),
             )
@@ -364,16 +363,21 @@ class Server:
     # Clients -------------------------------------------------------------------------------------
 
     def _accept(self, listener: ListeningSocket, now: Now) -> None:
+        is_limited = self._is_limited(listener)
         for _ in range(ACCEPTED_AT_ONCE):
-            if len(self.connections) >= self.max_connections:
+            if len(self.connections) + self.rates.held >= self.max_connections:
                 self._pause_accepting(
                     f"the limit of {self.max_connections} open connections is reached", now
                 )
                 return
-            if self._is_limited(listener) and self.limits.is_full:
+            if is_limited and self.limits.is_full:
                 self._pause_accepting(
                     "the limit of max.connections is reached", now, only_limited=True
                 )
+                return
+            if self.rates.pauses(listener, now, counts_for_node=is_limited):
+                self.node.needs_poll = True  # for its deadline
+                self.epoll.modify(listener.sock.fileno(), 0)
                 return
             try:
                 sock, address = listener.sock.accept()
@@ -383,6 +387,10 @@ class Server:
                 self._pause_accepting(str(error), now)
                 return
             host = host_of(address)
+            if listener.serves & BROKER and self.rates.holds(sock, host, now):
+                self.node.needs_poll = True
+                continue
+            self.rates.accepted(listener, now, counts_for_node=is_limited)
             refusal = self.limits.refusal(host) if listener.serves & BROKER else None
             if refusal is not None:
                 sock.close()
@@ -430,10 +438,20 @@ class Server:
             if not only_limited or self._is_limited(listener):
                 self.epoll.modify(fd, 0)
 
+    def _end_pauses(self, now: Now) -> None:
+        """Accept again where connections have waited long enough."""
+        until_ms = self.accept_paused_until_ms
+        if until_ms is not None and until_ms <= now.monotonic_ms:
+            self._accept_again()
+        for fd in self.rates.expire(now):
+            if self.accept_paused_until_ms is None:
+                self.epoll.modify(fd, EPOLLIN)
+
     def _accept_again(self) -> None:
         self.accept_paused_until_ms = None
         for fd in self.listeners:
-            self.epoll.modify(fd, EPOLLIN)
+            if not self.rates.is_paused(fd):
+                self.epoll.modify(fd, EPOLLIN)
 
     def _client_event(self, connection: Connection, event: int, now: Now) -> None:
         """Handle an event of a client socket: readable, writable or closed."""
@@ -614,6 +632,7 @@ class Server:
         self.accept_paused_until_ms = None
         for listener in (*self._unopened_listeners, *self.listeners.values()):
             listener.sock.close()
+        self.rates.close()
         self.peers.close()
         if self.http is not None:
             self.http.close()

@@ -72,18 +72,11 @@ class ControllerChannel(Part):
 
         `client`: who asks, if the decision depends on it; another node is told by an Envelope.
         """
-        principal = "" if client is None else client.principal
-        request = ControllerRequest(api_key, version, message, on_done, self._attempt, principal)
+        request = ControllerRequest(api_key, version, message, on_done, self._attempt, client)
         local_controller = self._local_controller
         if local_controller is not None and local_controller.is_active:
             local_controller.decide(request, now)
             return
-        if client is not None:
-            from kraftlog.node.broker.enveloping import envelope_of, opening
-
-            on_done = opening(api_key, version, message, on_done)
-            message = envelope_of(api_key, version, message, client)
-            request = ControllerRequest(ApiKey.ENVELOPE, 0, message, on_done, self._attempt)
         leader = self._quorum.leader_id
         address = self._quorum.address_of(leader) if leader >= 0 else None
         if address is None or leader == self._quorum.core.me.id:
@@ -118,6 +111,11 @@ class ControllerChannel(Part):
     ) -> None:
         self._last_number += 1
         self._waiting[self._last_number] = request
+        api_key, version, message = request.api_key, request.version, request.message
+        if request.client is not None:
+            from kraftlog.node.broker.envelopes import envelope_of
+
+            api_key, version, message = ApiKey.ENVELOPE, 0, envelope_of(request, request.client)
         self._emit(
             SendRequest(
                 channel=channel,
@@ -125,9 +123,9 @@ class ControllerChannel(Part):
                 host=address[0],
                 port=address[1],
                 number=self._last_number,
-                api_key=request.api_key,
-                version=request.version,
-                request=request.message,
+                api_key=api_key,
+                version=version,
+                request=message,
                 timeout_ms=timeout_ms,
             )
         )
@@ -163,7 +161,12 @@ class ControllerChannel(Part):
         if request is None:
             return
         if isinstance(report, ResponseReceived):
-            request.respond(report.response, now)
+            response = report.response
+            if request.client is not None:
+                from kraftlog.node.broker.envelopes import response_in
+
+                response = response_in(response, request)
+            request.respond(response, now)
         elif isinstance(report, VersionUnsupported):
             request.refuse(ErrorCode.UNSUPPORTED_VERSION, now)
         else:

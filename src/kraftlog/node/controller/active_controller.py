@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.node.slices import Slices, Work
     from kraftlog.ports.logs import LogReader
+    from kraftlog.quotas.mutation_quota import Mutations
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
@@ -58,7 +59,10 @@ class ActiveController(Part):
         emit: Callable[[Any], None],
         logs: LogReader,
         slices: Slices,
+        mutations_of: Callable[[ControllerRequest], Mutations | None],
     ) -> None:
+        """`mutations_of`: what the quota of a request's client permits; None: it has no quota."""
+        self._mutations_of = mutations_of
         self._slices = slices
         #: Undecided requests in order of arrival, and when; a decision may take several turns.
         self._waiting: deque[tuple[ControllerRequest, Now]] = deque()
@@ -191,6 +195,7 @@ class ActiveController(Part):
         while self._waiting:
             request, since = self._waiting[0]
             offset = self._quorum.end
+            mutations = self._mutations_of(request)
             try:
                 decision = yield from self.controller.decide_in_steps(
                     request.api_key,
@@ -199,13 +204,16 @@ class ActiveController(Part):
                     offset,
                     since.monotonic_ms,
                     request.principal,
+                    mutations,
                 )
                 required = offset if self.controller.depends_on_offset else None
                 proposals = yield from self._prepare(decision, self._now(since), required)
             except _LogGrownError:
-                continue  # the quorum has appended a record of its own in the meantime
+                # The quorum has appended a record of its own in the meantime: decide again.
+                self._take_back(mutations, since)
             except Exception as error:
                 self._waiting.popleft()
+                self._take_back(mutations, since)
                 now = self._now(since)
                 code = self._failed(f"deciding on {APIS[request.api_key].name}", error, now)
                 if code in RETRIABLE:
@@ -214,9 +222,14 @@ class ActiveController(Part):
                     request.refuse(code, now)
             else:
                 self._waiting.popleft()
+                request.mutations = mutations
                 self._propose(decision, proposals, request, since)
                 yield from free_in_steps(decision.records)
         self._is_deciding = False
+
+    def _take_back(self, mutations: Mutations | None, since: Now) -> None:
+        if mutations is not None:
+            mutations.take_back(self._now(since).monotonic_ms)
 
     def _carry_out(self, decision: Decision, since: Now) -> Iterator[int]:
         """Propose a periodic decision, then decide the requests that have arrived since."""

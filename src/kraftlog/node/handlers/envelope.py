@@ -1,7 +1,8 @@
 """Envelope: a request of a client that one of Kafka's brokers forwards to the controller.
 
-kraftlog's own brokers ask the authorizer themselves, and forward requests without it (decision
-0008). Of a broker of Kafka, which may do CLUSTER_ACTION, the client inside is asked about.
+kraftlog's own brokers ask the authorizer themselves, and forward in it only what is decided by who
+asks (decision 0008). The authorizer is asked about the client inside, if the broker may
+do CLUSTER_ACTION.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def handle(node: ServingNode, pending: PendingResponse, request: EnvelopeRequest
         if code != ErrorCode.NONE:
             pending.respond(EnvelopeResponse(error_code=code))
             return
-        client = _client(request)
+        client = _client(request, head)
         if client is None and (node.authorizer is not None or head.api_key in FOR_CLIENT):
             code = ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
             pending.respond(EnvelopeResponse(error_code=code))
@@ -90,7 +91,7 @@ def handle(node: ServingNode, pending: PendingResponse, request: EnvelopeRequest
         node.sliced.run(enveloped, steps)
 
 
-def _client(request: EnvelopeRequest) -> ForwardedClient | None:
+def _client(request: EnvelopeRequest, head: RequestHead) -> ForwardedClient | None:
     """The client; None if its principal or its host can't be read."""
     data, address = request.request_principal or b"", bytes(request.client_host_address)
     try:
@@ -106,7 +107,7 @@ def _client(request: EnvelopeRequest) -> ForwardedClient | None:
         parts = [f"{address[i] << 8 | address[i + 1]:x}" for i in range(0, 16, 2)]
     host = ("." if len(address) == 4 else ":").join(parts)
     return ForwardedClient(
-        f"{principal.type}:{principal.name}", host, principal.token_authenticated
+        f"{principal.type}:{principal.name}", host, head.client_id, principal.token_authenticated
     )
 
 

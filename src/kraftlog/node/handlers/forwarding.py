@@ -45,9 +45,12 @@ def handle(node: ServingNode, pending: PendingResponse, request: Message, now: N
     kind(node, pending, request, now.monotonic_ms + max(timeout_ms, 0)).start(now)
 
 
-def _client(pending: PendingResponse) -> ForwardedClient:
-    principal, host = pending.client()
-    return ForwardedClient(principal, host, pending.is_by_token)
+def _client(node: ServingNode, pending: PendingResponse) -> ForwardedClient | None:
+    """Who asks, if the decision depends on it."""
+    assert pending.api is not None
+    if pending.api.key in FOR_CLIENT:
+        return ForwardedClient.of(pending)
+    return node.client_quotas.client_of(pending)
 
 
 def refuse(pending: PendingResponse, request: Message, code: int) -> None:
@@ -94,7 +97,7 @@ class Forwarded:
             self.request,
             self.on_done,
             now,
-            client=_client(pending) if pending.api.key in FOR_CLIENT else None,
+            client=_client(self.node, pending),
         )
 
     def on_done(self, response: Any, now: Now) -> None:
@@ -102,6 +105,8 @@ class Forwarded:
             return
         if response is not None and not has_no_controller(response):
             self._finish()
+            if not self.pending.is_forwarded:
+                self.node.client_quotas.mutated(self.pending, response)
             items = items_of(response)
             if items > FEW_ITEMS:
                 self.node.sliced.run(self.pending, self._respond_in_steps(response, items))

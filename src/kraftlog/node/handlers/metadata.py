@@ -96,7 +96,8 @@ def handle(
     def on_created(codes: dict[str, int], _: Now) -> None:
         node.sliced.run(pending, _respond(node, pending, request, codes))
 
-    create_topics(node, missing, on_created, node.now)
+    client = node.client_quotas.creator_of(pending)
+    create_topics(node, missing, on_created, node.now, client)
 
 
 def _partitions(node: ServingNode, request: MetadataRequest) -> Iterator[PartitionImage]:

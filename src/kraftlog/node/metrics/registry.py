@@ -7,6 +7,7 @@ from kraftlog.node.metrics import (
     broker_metrics,
     controller_metrics,
     quorum_metrics,
+    quota_metrics,
 )
 from kraftlog.node.metrics.family import GAUGE, Family
 from kraftlog.value import TYPE_CHECKING
@@ -32,7 +33,12 @@ def _info(node: Node, _: Now) -> Samples:
 
 
 INFO = Family("kraftlog_info", GAUGE, "Always 1; the labels identify the node.", _info)
-OF_EVERY_NODE = (INFO, *quorum_metrics.FAMILIES, *broker_metrics.REQUESTS)
+OF_EVERY_NODE = (
+    INFO,
+    *quorum_metrics.FAMILIES,
+    *broker_metrics.REQUESTS,
+    *quota_metrics.FAMILIES,
+)
 
 
 def families_of(node: Node) -> Iterator[Family]:
