@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kraftlog import Client
 from tests.cli.shell import Shell
 from tests.client.waiting import until
@@ -11,8 +13,6 @@ from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 @pytest.mark.long
