@@ -12,7 +12,7 @@ from kraftlog.cli import main
     ("words", "code", "expected"),
     [
         ([], 2, "usage: kraftlog COMMAND"),
-        (["--help"], 0, "start           start a node"),
+        (["--help"], 0, "  start a node\n"),
         (["--version"], 0, f"kraftlog {__version__}"),
         (["xyz"], 2, "unknown command 'xyz': kraftlog --help lists the commands\n"),
         (["topic"], 2, "unknown command 'topic': did you mean topics? kraftlog --help lists"),

@@ -24,6 +24,9 @@ HEADS = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPI
 
 
 def _parser() -> argparse.ArgumentParser:
+    from kraftlog.client.arguments import MAX_INT64
+    from kraftlog.client.command_parser import whole_number
+
     parser = new_parser(
         "delegation-tokens",
         "Create, renew, expire and describe delegation tokens, by which clients log in.",
@@ -56,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
         ("--expiry-time-period", "rest of the token's life"),
     ):
         default = "-1: at once" if name == "--expiry-time-period" else "-1 (default): the brokers'"
-        parser.add_argument(name, type=int, metavar="MS", help=f"{what}; {default}")
+        parser.add_argument(
+            name, type=whole_number(-1, MAX_INT64), metavar="MS", help=f"{what}; {default}"
+        )
     return parser
 
 
