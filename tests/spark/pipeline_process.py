@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tests.client.waiting import until
@@ -60,7 +61,8 @@ class PipelineProcess:
     def kill_jvm(self) -> None:
         """Send SIGKILL to Spark's JVM alone."""
         for pid in self._session_pids():
-            with open(f"/proc/{pid}/comm") as file:
+            # A worker may end meanwhile.
+            with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/comm") as file:
                 if file.read().strip() == "java":
                     os.kill(pid, signal.SIGKILL)
 
