@@ -16,6 +16,7 @@ from kraftlog.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from kraftlog.wire.messages.describe_acls import DescribeAclsRequest
 from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
 from kraftlog.wire.messages.init_producer_id import InitProducerIdRequest
+from tests.controller.test_acls import FILTER
 from tests.interop.kafka_broker import start_kafka
 from tests.node.test_access import (
     CASES,
@@ -161,16 +162,7 @@ def _prepare(ports: tuple[int, int]) -> None:
 
 def _acls(admin: Raw) -> int:
     """The number of ACLs that a node knows."""
-    everything = DescribeAclsRequest(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        pattern_type_filter=1,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
-    response = admin.call(ApiKey.DESCRIBE_ACLS, 3, everything)
+    response = admin.call(ApiKey.DESCRIBE_ACLS, 3, DescribeAclsRequest(**FILTER))
     return sum(len(resource.acls) for resource in response.resources)
 
 

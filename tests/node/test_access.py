@@ -75,6 +75,7 @@ from kraftlog.wire.messages import (
 )
 from kraftlog.wire.messages.metadata_records import AccessControlEntryRecord
 from kraftlog.wire.messages.principal import DefaultPrincipalData
+from kraftlog_simulator.cluster.stranger import codes_of
 from tests.node.frame_client import FrameClient
 from tests.node.frame_client import create_topics as create
 from tests.node.test_authorization import SecuredNodes
@@ -142,15 +143,7 @@ def allow(host: VirtualHost, operation: int, kind: int, name: str, who: str = AL
 
 def codes(message: Any) -> set[int]:
     """All error codes in a response."""
-    found = set()
-    for field in type(message)._schema:
-        value = getattr(message, field.name)
-        if field.name == "error_code":
-            found.add(value)
-        elif field.is_array and field.struct is not None:
-            for each in value or ():
-                found |= codes(each)
-    return found
+    return set(codes_of(message))
 
 
 def batch() -> bytes:

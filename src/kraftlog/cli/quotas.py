@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.cli.common import UsageError
+from kraftlog.cli.config_changes import changes_of
 from kraftlog.cli.show import print_json, print_table
 from kraftlog.client.quotas import DEFAULT, alter_quotas, describe_quotas
 from kraftlog.value import TYPE_CHECKING
@@ -98,8 +99,6 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
 
 
 def _alter(client: Client, options: argparse.Namespace) -> None:
-    from kraftlog.cli.configs import changes_of
-
     wanted = _wanted(options)
     changes = changes_of(options)
     credentials = [key for key in changes if key.upper().startswith(CREDENTIAL)]
@@ -108,7 +107,7 @@ def _alter(client: Client, options: argparse.Namespace) -> None:
             raise UsageError("specify either credentials of a user or quotas")
         from kraftlog.cli import users
 
-        users.alter(client, options)
+        users.alter(client, options, wanted[0][1])
         return
     if any(name is None for _, name in wanted):
         raise UsageError("--alter needs --entity-name or --entity-default for each --entity-type")

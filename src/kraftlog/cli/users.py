@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.cli.common import UsageError, usage_errors
+from kraftlog.cli.config_changes import parse_settings
 from kraftlog.cli.show import print_json
 from kraftlog.sasl.scram import NAMES, NUMBERS
 from kraftlog.value import TYPE_CHECKING
@@ -14,21 +15,12 @@ if TYPE_CHECKING:
     from kraftlog.client.client import Client
 
 
-def _name(options: argparse.Namespace) -> str:
-    from kraftlog.cli.quotas import named_entities
-
-    ((_, name),) = named_entities(options)
-    if not name:
-        raise UsageError("--alter needs --entity-name: a default user has no credentials")
-    return name
-
-
-def alter(client: Client, options: argparse.Namespace) -> None:
-    from kraftlog.cli.configs import parse_settings
+def alter(client: Client, options: argparse.Namespace, name: str | None) -> None:
     from kraftlog.cli.scram_credentials import salted_from
     from kraftlog.client.scram import alter_scram
 
-    name = _name(options)
+    if not name:
+        raise UsageError("--alter needs --entity-name: a default user has no credentials")
     given = parse_settings(options.add_config or "")
     deleted = [key.strip() for key in (options.delete_config or "").split(",") if key.strip()]
     if options.add_config_file:

@@ -93,7 +93,7 @@ class Context:
         self.now: Now
         #: When the request arrived; it may have waited for other decisions.
         self.arrived_ms = 0
-        #: Who asks, if the decision depends on it.
+        #: The principal of the client, if the decision depends on it.
         self.principal = ""
         #: What the quota of the client permits; None: it has no quota.
         self.mutations: Mutations | None = None

@@ -193,8 +193,8 @@ class Controller:
     ) -> DecisionInSteps:
         """Decide on a request; `next_offset` is the expected offset of its first record.
 
-        `principal`: who asks, for the decisions that depend on it. `mutations`: what the quota of
-        the client permits.
+        `principal`: that of the client, for the decisions that depend on it. `mutations`: what the
+        quota of the client permits.
         """
         self._context.begin(now, next_offset, arrived_ms, principal, mutations)
         decision = self._decision_function(api_key)(self.state, request, self._context)

@@ -12,6 +12,7 @@ from kraftlog.sasl.delegation_tokens import (
     MAX_NAMES_BYTES,
     MAX_RENEWERS,
     USER,
+    end_of,
     hmac_of,
     is_expired,
     owner_of,
@@ -49,7 +50,7 @@ def decide_create_token(
     owner = owner_of(request, requester)
     refusal = _refusal(request, context)
     if refusal:
-        return Decision([], _created(refusal, owner, requester))
+        return Decision([], without_token(refusal, owner, requester))
     config = context.config.tokens
     assert config is not None
     now_ms = context.now.wall_ms
@@ -66,7 +67,7 @@ def decide_create_token(
         expiration_timestamp=min(max_ms, _after(now_ms, config.expiry_time_ms)),
         token_id=uuid_text(context.new_id()),
     )
-    response = _created(ErrorCode.NONE, owner, requester)
+    response = without_token(ErrorCode.NONE, owner, requester)
     response.issue_timestamp_ms = record.issue_timestamp
     response.expiry_timestamp_ms = record.expiration_timestamp
     response.max_timestamp_ms = record.max_timestamp
@@ -94,8 +95,10 @@ def _refusal(request: CreateDelegationTokenRequest, context: Context) -> int:
     return ErrorCode.NONE
 
 
-def _created(code: int, owner: str, requester: str) -> CreateDelegationTokenResponse:
-    """A response without a token yet."""
+def without_token(
+    code: int, owner: str, requester: str, timestamp_ms: int = 0
+) -> CreateDelegationTokenResponse:
+    """A response without a token, or without it yet."""
     owner_type, _, owner_name = owner.partition(":")
     requester_type, _, requester_name = requester.partition(":")
     return CreateDelegationTokenResponse(
@@ -104,9 +107,9 @@ def _created(code: int, owner: str, requester: str) -> CreateDelegationTokenResp
         principal_name=owner_name,
         token_requester_principal_type=requester_type,
         token_requester_principal_name=requester_name,
-        issue_timestamp_ms=0,
-        expiry_timestamp_ms=0,
-        max_timestamp_ms=0,
+        issue_timestamp_ms=timestamp_ms,
+        expiry_timestamp_ms=timestamp_ms,
+        max_timestamp_ms=timestamp_ms,
         token_id="",
         hmac=b"",
     )
@@ -186,7 +189,7 @@ def _may_renew(token: DelegationTokenRecord, principal: str) -> bool:
 
 
 def _is_over(token: DelegationTokenRecord, now_ms: int) -> bool:
-    return is_expired(min(token.expiration_timestamp, token.max_timestamp), now_ms)
+    return is_expired(end_of(token), now_ms)
 
 
 def _with_end(token: DelegationTokenRecord, end_ms: int) -> DelegationTokenRecord:

@@ -14,7 +14,6 @@ from kraftlog.config.keys import BROKER, TOPIC
 from kraftlog.controller.index import PartitionIndex
 from kraftlog.metadata.features import ELR_FEATURE
 from kraftlog.metadata.image import Image
-from kraftlog.sasl.delegation_tokens import hmac_of
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class ControllerState(Image):
         for acl_id, acl in state.acls.items():
             state.acl_ids[acl_key(acl)] = acl_id
         for token_id in state.tokens if token_secret else ():
-            state.token_ids[hmac_of(token_secret, token_id)] = token_id
+            state.token_ids[state._hmac_of(token_id)] = token_id
         return state
 
     # Proposing -----------------------------------------------------------------------------------
@@ -150,7 +149,7 @@ class ControllerState(Image):
                 self.acl_ids.pop(acl_key(before), None)
             self.acl_ids[acl_key(value)] = key
         elif mapping is self.tokens and self._token_secret:
-            self.token_ids[hmac_of(self._token_secret, key)] = key
+            self.token_ids[self._hmac_of(key)] = key
 
     def drop(self, mapping: dict[Any, Any], key: Any) -> None:
         before = mapping.pop(key)
@@ -166,7 +165,12 @@ class ControllerState(Image):
         elif mapping is self.acls:
             self.acl_ids.pop(acl_key(before), None)
         elif mapping is self.tokens and self._token_secret:
-            self.token_ids.pop(hmac_of(self._token_secret, key), None)
+            self.token_ids.pop(self._hmac_of(key), None)
+
+    def _hmac_of(self, token_id: str) -> bytes:
+        from kraftlog.sasl.delegation_tokens import hmac_of  # few clusters have tokens
+
+        return hmac_of(self._token_secret, token_id)
 
     # Reading -------------------------------------------------------------------------------------
 

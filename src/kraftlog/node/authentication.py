@@ -13,7 +13,13 @@ from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.sasl import accept
 from kraftlog.sasl.accept import LoginRefusedError, RefusingToken
-from kraftlog.sasl.delegation_tokens import TokenCredential, is_expired, token_keys, user_of
+from kraftlog.sasl.delegation_tokens import (
+    TokenCredential,
+    end_of,
+    is_expired,
+    token_keys,
+    user_of,
+)
 from kraftlog.sasl.jwt import TokenError, UnknownKeyError, check_token
 from kraftlog.sasl.scram import NUMBERS
 from kraftlog.value import TYPE_CHECKING
@@ -121,7 +127,7 @@ class Authentication:
         if config is None or token is None:
             return None
         user = user_of(token.owner)
-        end_ms = min(token.expiration_timestamp, token.max_timestamp)
+        end_ms = end_of(token)
         if user is None or is_expired(end_ms, self.node.now.wall_ms):
             return None
         keys = self._keys_of_tokens.get((mechanism, token_id))

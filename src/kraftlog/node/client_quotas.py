@@ -124,7 +124,7 @@ class ClientQuotas(MetadataPublisher):
         self.limits_mutations = bool(self._entities.get(CONTROLLER_MUTATION_RATE))
 
     def _removed(self, entity: Entity, key: str) -> None:
-        """If it is set again, it starts anew."""
+        """If it is set again, it starts from zero."""
         usages = self._usages.get(key)
         if usages is not None:
             usages.forget(entity)

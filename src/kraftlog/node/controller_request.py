@@ -21,7 +21,7 @@ RESPONSE_TASK = "handling a response of the controller"
 
 
 class ForwardedClient(Value):
-    """The client of a request whose decision depends on who asks."""
+    """The client of a request whose decision depends on it."""
 
     principal: str
     host: str
@@ -53,7 +53,7 @@ class ControllerRequest:
         attempt: Callable[..., bool],
         client: ForwardedClient | None = None,
     ) -> None:
-        """`client`: who asks, if the decision depends on it."""
+        """`client`: if the decision depends on it."""
         self.api_key = api_key
         self.version = version
         self.message = message
@@ -65,7 +65,7 @@ class ControllerRequest:
 
     @property
     def principal(self) -> str:
-        """Who asks, if the decision depends on it."""
+        """The principal of the client, if the decision depends on it."""
         return "" if self.client is None else self.client.principal
 
     def respond(self, response: Any, now: Now) -> None:

@@ -56,7 +56,7 @@ from kraftlog.steps import result_of
 from kraftlog.types import NEVER_MS
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
-from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.apis import APIS, LOGIN, ApiKey
 from kraftlog.wire.frames import read_request_head
 from kraftlog.wire.versioned_schema import has_batches
 
@@ -474,11 +474,7 @@ class Node(ReplicatingNode):
         authorizer = self.authorizer
         if authorizer is None or authorizer.can_decide(pending.client()[0]):
             return False
-        return api_key not in (
-            ApiKey.API_VERSIONS,
-            ApiKey.SASL_HANDSHAKE,
-            ApiKey.SASL_AUTHENTICATE,
-        )
+        return api_key not in LOGIN
 
     def _refuse_version(self, pending: PendingResponse, api: Api, now: Now) -> None:
         if api.key != ApiKey.API_VERSIONS:

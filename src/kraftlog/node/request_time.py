@@ -7,7 +7,7 @@ its slices run. Waiting costs nothing, whether for other requests, records or th
 from __future__ import annotations
 
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import CONTROLLER, ApiKey
+from kraftlog.wire.apis import BETWEEN_NODES, CONTROLLER, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,34 +15,13 @@ if TYPE_CHECKING:
 
     from kraftlog.node.pending_response import PendingResponse
 
-#: Requests between nodes, which are never throttled: those that Kafka calls cluster actions, and
-#: kraftlog's own.
-EXEMPT = frozenset(
-    (
-        ApiKey.VOTE,
-        ApiKey.BEGIN_QUORUM_EPOCH,
-        ApiKey.END_QUORUM_EPOCH,
-        ApiKey.FETCH_SNAPSHOT,
-        ApiKey.READ_OFFSET,
-        ApiKey.DISCOVER_BROKERS,
-        ApiKey.UPDATE_RAFT_VOTER,
-        ApiKey.ENVELOPE,
-        ApiKey.BROKER_REGISTRATION,
-        ApiKey.BROKER_HEARTBEAT,
-        ApiKey.CONTROLLER_REGISTRATION,
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-        ApiKey.ALTER_PARTITION,
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-    )
-)
-
 
 def is_exempt(pending: PendingResponse) -> bool:
     """Whether a request is of another node; a follower's Fetch is found by its replica id."""
     assert pending.api is not None
     if pending.api.key == ApiKey.FETCH:
         return bool(pending.connection.serves & CONTROLLER)
-    return pending.api.key in EXEMPT
+    return pending.api.key in BETWEEN_NODES
 
 
 class RequestTime:

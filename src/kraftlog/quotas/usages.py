@@ -62,7 +62,7 @@ class Usage:
 class Usages:
     """A rate or a token bucket for each entity with a quota and each scope of its clients.
 
-    A quota that is removed takes them along: one that is set later for the same name starts anew.
+    A quota that is removed takes them along: one that is set later for the name starts from zero.
     """
 
     def __init__(self, key: str, new: Callable[[], Any]) -> None:

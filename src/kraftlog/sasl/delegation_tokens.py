@@ -20,6 +20,12 @@ if TYPE_CHECKING:
         owner_principal_type: str | None
         owner_principal_name: str | None
 
+    class Ends(Protocol):
+        """A token's record, by when it ends."""
+
+        expiration_timestamp: int
+        max_timestamp: int
+
 
 #: The extension of SCRAM, and the option of its login module, by which a client says that the user
 #: is a token's id, and the password its HMAC.
@@ -63,7 +69,7 @@ def token_keys(mechanism: str, secret: str, token_id: str, salt: bytes) -> Scram
 
 
 def owner_of(request: NamesOwner, requester: str) -> str:
-    """The principal that owns a new token: who asks for it, unless the request names another."""
+    """The principal that owns a new token: the requester, unless the request names another."""
     if not request.owner_principal_name:
         return requester
     return f"{request.owner_principal_type or ''}:{request.owner_principal_name}"
@@ -73,6 +79,11 @@ def user_of(principal: str) -> str | None:
     """The name of a principal that is a user; None for one of another type."""
     kind, _, name = principal.partition(":")
     return name if kind == USER else None
+
+
+def end_of(token: Ends) -> int:
+    """When a token expires, in milliseconds."""
+    return min(token.expiration_timestamp, token.max_timestamp)
 
 
 def is_expired(end_ms: int, now_ms: int) -> bool:

@@ -113,6 +113,30 @@ class ApiKey:
     REMOVE_PARTITIONS = 20002
 
 
+#: What a client may request before it has logged in.
+LOGIN = frozenset((ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
+#: Requests between nodes: those that Kafka calls cluster actions, and kraftlog's own. Nodes send
+#: Fetch too.
+BETWEEN_NODES = frozenset(
+    (
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.READ_OFFSET,
+        ApiKey.DISCOVER_BROKERS,
+        ApiKey.UPDATE_RAFT_VOTER,
+        ApiKey.ENVELOPE,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    )
+)
+
+
 class Api(Value):
     """One API: its supported versions, and the first flexible one."""
 

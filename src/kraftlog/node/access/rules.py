@@ -6,7 +6,7 @@ from kraftlog.authorization.acls import Operation
 from kraftlog.errors import ErrorCode
 from kraftlog.node.access import configs, fetches, groups, tokens, topics
 from kraftlog.value import TYPE_CHECKING, Value
-from kraftlog.wire.apis import APIS, CONTROLLER, ApiKey
+from kraftlog.wire.apis import APIS, BETWEEN_NODES, CONTROLLER, LOGIN, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,25 +99,9 @@ _CONFIGS = Rule(
 )
 
 RULES: dict[int, Rule] = {
-    # Who somebody is can't be asked before a login.
-    ApiKey.API_VERSIONS: OPEN,
-    ApiKey.SASL_HANDSHAKE: OPEN,
-    ApiKey.SASL_AUTHENTICATE: OPEN,
-    # Between nodes
-    ApiKey.VOTE: _ACTION,
-    ApiKey.BEGIN_QUORUM_EPOCH: _ACTION,
-    ApiKey.END_QUORUM_EPOCH: _ACTION,
-    ApiKey.FETCH_SNAPSHOT: _ACTION,
-    ApiKey.READ_OFFSET: _ACTION,
-    ApiKey.DISCOVER_BROKERS: _ACTION,
-    ApiKey.UPDATE_RAFT_VOTER: _ACTION,
-    ApiKey.ENVELOPE: _ACTION,
-    ApiKey.BROKER_REGISTRATION: _ACTION,
-    ApiKey.BROKER_HEARTBEAT: _ACTION,
-    ApiKey.CONTROLLER_REGISTRATION: _ACTION,
-    ApiKey.ALLOCATE_PRODUCER_IDS: _ACTION,
-    ApiKey.ALTER_PARTITION: _ACTION,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _ACTION,
+    # Nobody has a name before a login.
+    **dict.fromkeys(LOGIN, OPEN),
+    **dict.fromkeys(BETWEEN_NODES, _ACTION),
     # The cluster
     ApiKey.DESCRIBE_CLUSTER: Rule(
         "nothing; of controllers, ALTER on the cluster", _show_operations

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from kraftlog.authorization.acls import Operation, ResourceType
+from kraftlog.controller.delegation_tokens import without_token
 from kraftlog.errors import ErrorCode
 from kraftlog.sasl.delegation_tokens import owner_of
 from kraftlog.types import ANONYMOUS
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.messages.create_delegation_token import CreateDelegationTokenResponse
 
 if TYPE_CHECKING:
     from kraftlog.node.access.asked import Asked
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
-    from kraftlog.wire.messages.create_delegation_token import CreateDelegationTokenRequest
+    from kraftlog.wire.messages.create_delegation_token import (
+        CreateDelegationTokenRequest,
+        CreateDelegationTokenResponse,
+    )
 
 #: Instead of a timestamp.
 NO_TIMESTAMP = -1
@@ -52,17 +55,4 @@ def has_proved_identity(node: ServingNode, pending: PendingResponse) -> bool:
 def not_created(
     code: int, request: CreateDelegationTokenRequest, requester: str
 ) -> CreateDelegationTokenResponse:
-    owner_type, _, owner_name = owner_of(request, requester).partition(":")
-    requester_type, _, requester_name = requester.partition(":")
-    return CreateDelegationTokenResponse(
-        error_code=code,
-        principal_type=owner_type,
-        principal_name=owner_name,
-        token_requester_principal_type=requester_type,
-        token_requester_principal_name=requester_name,
-        issue_timestamp_ms=NO_TIMESTAMP,
-        expiry_timestamp_ms=NO_TIMESTAMP,
-        max_timestamp_ms=NO_TIMESTAMP,
-        token_id="",
-        hmac=b"",
-    )
+    return without_token(code, owner_of(request, requester), requester, NO_TIMESTAMP)

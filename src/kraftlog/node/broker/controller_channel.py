@@ -70,7 +70,7 @@ class ControllerChannel(Part):
     ) -> None:
         """Send a request to the active controller, on the connection that `channel` names.
 
-        `client`: who asks, if the decision depends on it; another node is told by an Envelope.
+        `client`: if the decision depends on it; another node gets it in an Envelope.
         """
         request = ControllerRequest(api_key, version, message, on_done, self._attempt, client)
         local_controller = self._local_controller

@@ -1,7 +1,7 @@
 """Envelopes: a client's request with its principal, for a controller that has to know it.
 
-Only requests whose decisions depend on who asks travel so (decision 0008): about delegation tokens,
-and what a quota of the client limits. Kafka's brokers forward all of them in Envelopes.
+Only requests whose decisions depend on the client travel so (decision 0008): about delegation
+tokens, and what a quota of the client limits. Kafka's brokers forward all of them in Envelopes.
 """
 
 from __future__ import annotations

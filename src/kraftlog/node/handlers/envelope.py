@@ -1,8 +1,8 @@
 """Envelope: a request of a client that one of Kafka's brokers forwards to the controller.
 
-kraftlog's own brokers ask the authorizer themselves, and forward in it only what is decided by who
-asks (decision 0008). The authorizer is asked about the client inside, if the broker may
-do CLUSTER_ACTION.
+kraftlog's own brokers ask the authorizer themselves, and forward in it only requests whose
+decisions depend on the client (decision 0008). The authorizer is asked about the client inside, if
+the broker may do CLUSTER_ACTION.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Backoff before a request is sent again, while there is no active controller.
 RETRY_MS = 50
 DEFAULT_TIMEOUT_MS = 30_000
-#: The APIs whose decisions depend on who asks.
+#: The APIs whose decisions depend on the client.
 FOR_CLIENT = {
     ApiKey.CREATE_DELEGATION_TOKEN,
     ApiKey.RENEW_DELEGATION_TOKEN,
@@ -46,7 +46,7 @@ def handle(node: ServingNode, pending: PendingResponse, request: Message, now: N
 
 
 def _client(node: ServingNode, pending: PendingResponse) -> ForwardedClient | None:
-    """Who asks, if the decision depends on it."""
+    """The client, if the decision depends on it."""
     assert pending.api is not None
     if pending.api.key in FOR_CLIENT:
         return ForwardedClient.of(pending)
