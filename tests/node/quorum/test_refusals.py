@@ -187,7 +187,9 @@ def test_a_request_for_another_partition_is_refused_with_its_name(
     body: Any, topic: str | None, index: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C88: the response names that partition; the core does not get the request."""
-    monkeypatch.setitem(SERVED, ApiKey.READ_OFFSET, ServedApi(ApiKey.READ_OFFSET, "handlers.quorum", 0, 0))
+    monkeypatch.setitem(
+        SERVED, ApiKey.READ_OFFSET, ServedApi(ApiKey.READ_OFFSET, "handlers.quorum", 0, 0)
+    )
     host = VirtualHost()
     before = host.node.quorum.core.key()
     api_key, request = request_to_wire(body)
