@@ -7,8 +7,10 @@ import tracemalloc
 from time import perf_counter
 
 from kraftlog.groups.config import GroupConfig
+from kraftlog.groups.consumer.topics import ClusterTopics
 from kraftlog.groups.messages import GroupResponse, RequestContext, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard
+from kraftlog.metadata.image import Image
 from kraftlog.types import Now
 from kraftlog.wire.messages.heartbeat import HeartbeatRequest
 from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -40,7 +42,9 @@ class ShardHarness:
 
     def __init__(self, log: list[tuple[int, bytes, bytes | None]] | None = None) -> None:
         ids = iter(range(1 << 30))
-        self.shard = GroupShard(GroupConfig(), lambda prefix: f"{prefix}-{next(ids):036}")
+        self.shard = GroupShard(
+            GroupConfig(), lambda prefix: f"{prefix}-{next(ids):036}", ClusterTopics(Image)
+        )
         self.log = log or []
         self.responses: list[Any] = []
         self.shard.replay_batch(self.log)

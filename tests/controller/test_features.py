@@ -77,7 +77,7 @@ def test_a_feature_level_is_upgraded_and_downgraded() -> None:
         (ELR, 0, UPGRADE, "without setting the upgrade type"),
         (ELR, 1, 7, "does not support the given upgrade type"),
         (ELR, -1, UPGRADE, "less than 0"),
-        ("group.version", 1, UPGRADE, "Broker 1 does not support this feature"),
+        ("transaction.version", 1, UPGRADE, "Broker 1 does not support this feature"),
         ("nonsense", 1, UPGRADE, "Local controller does not support this feature"),
         ("metadata.version", 29, SAFE, "only supports versions 30-33"),
         ("metadata.version", 34, UPGRADE, "only supports versions 30-33"),

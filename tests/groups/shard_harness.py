@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.config import GroupConfig
+from kraftlog.groups.consumer.topics import ClusterTopics
 from kraftlog.groups.messages import (
     GroupResponse,
     RequestContext,
@@ -18,6 +19,7 @@ from kraftlog.groups.messages import (
     Written,
 )
 from kraftlog.groups.shard import GroupShard
+from kraftlog.metadata.image import Image
 from kraftlog.types import NULL_UUID, Now
 from kraftlog.wire.codec import encode
 from kraftlog.wire.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -62,8 +64,11 @@ LATEST: dict[str, int] = {"join": 9, "leave": 5, "commit": 9, "describe": 6}
 class ShardHarness:
     """A shard, its log and its clock; a request's method returns its number or its response."""
 
-    def __init__(self, *, commits_at_once: bool = True, **config: int) -> None:
+    def __init__(self, *, commits_at_once: bool = True, **config: Any) -> None:
         self.config = GroupConfig(**config)
+        #: The topics of the cluster, as consumer groups see them.
+        self.image = Image()
+        self.topics = ClusterTopics(lambda: self.image)
         self.ids = 0
         self.commits_at_once = commits_at_once
         self.ms = 0
@@ -75,7 +80,7 @@ class ShardHarness:
         self.shard.finish_loading(self.now)
 
     def new_shard(self) -> GroupShard:
-        return GroupShard(self.config, self.new_id)
+        return GroupShard(self.config, self.new_id, self.topics)
 
     def new_id(self, prefix: str) -> str:
         self.ids += 1

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 #: The features of Kafka 4.4's default format that brokers of kraftlog do not support.
 UNSUPPORTED = {
-    "group.version": 1,
     "share.version": 2,
     "streams.version": 1,
     "transaction.version": 2,

@@ -235,7 +235,7 @@ def change_security(cluster: Cluster) -> None:
 
 def add_our_broker(cluster: Cluster) -> None:
     """Start our broker after lowering the features whose levels it does not support."""
-    for feature in ("group.version", "transaction.version", ELR_FEATURE):
+    for feature in ("transaction.version", ELR_FEATURE):
         cluster.run(f"kafka-features downgrade --feature {feature}=0")
     cluster.start_ours(OUR_BROKER)
     cluster.run(f"kafka-features upgrade --feature {ELR_FEATURE}=1")

@@ -228,7 +228,7 @@ def administer_records(cluster: KafkaBrokers, folder: Path) -> None:
 
 
 def administer_features(cluster: KafkaBrokers) -> None:
-    """Raise a feature level with Kafka's tool and lower it again."""
+    """Lower a feature level with Kafka's tool and raise it again."""
     name = "group.version"
 
     def level() -> str:
@@ -239,11 +239,11 @@ def administer_features(cluster: KafkaBrokers) -> None:
         ]
         return line.partition("FinalizedVersionLevel: ")[2].split()[0]
 
-    assert level() == "0"
-    cluster.run("kafka-features", "upgrade", "--feature", f"{name}=1")
-    until(level, "1")
+    assert level() == "1"
     cluster.run("kafka-features", "downgrade", "--feature", f"{name}=0")
     until(level, "0")
+    cluster.run("kafka-features", "upgrade", "--feature", f"{name}=1")
+    until(level, "1")
 
 
 def produce_records(cluster: KafkaBrokers, first: int) -> None:

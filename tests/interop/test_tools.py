@@ -34,7 +34,6 @@ ATTEMPTS = 20
 NOT_SERVED = """
     AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit
     DescribeTransactions ListTransactions
-    ConsumerGroupHeartbeat ConsumerGroupDescribe
     ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge InitializeShareGroupState
     ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary
     DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets
@@ -43,7 +42,7 @@ NOT_SERVED = """
 #: Patterns of lines that may differ, with reasons; one that does not differ is an error.
 DIFFERENCES = {
     "kafka-features describe": (
-        r"Feature: (group|metadata|share|streams|transaction)\.version ",
+        r"Feature: (metadata|share|streams|transaction)\.version ",
         "features that kraftlog lacks are not offered, and metadata.version has one level",
     ),
     (

@@ -386,7 +386,7 @@ class FuzzedNode:
         assert coordinators is not None
         for index, context in coordinators._shards.items():
             log = self.host.runner.directory.logs[GROUPS, index]
-            other = GroupShard(context.shard.config, str)
+            other = GroupShard(context.shard.config, str, context.shard.topics)
             offset = log.start_offset
             while data := read_batches(log, offset, log.end_offset):
                 offset = replay(other, memoryview(data), self.host.now)

@@ -123,7 +123,7 @@ def test_a_cluster_that_was_upgraded_is_replayed_from_its_first_level() -> None:
 def test_the_obstacle_of_a_broker_names_each_level_and_how_to_lower_it() -> None:
     supported = {METADATA: 33, "eligible.leader.replicas.version": 1}
     assert broker_obstacle({}) == broker_obstacle(supported) == ""
-    text = broker_obstacle({**supported, "group.version": 1, "share.version": 2})
-    assert "the cluster has group.version=1, share.version=2, which brokers of this" in text
-    assert text.endswith("downgrade --feature group.version=0 --feature share.version=0")
+    text = broker_obstacle({**supported, "share.version": 2, "streams.version": 1})
+    assert "the cluster has share.version=2, streams.version=1, which brokers of this" in text
+    assert text.endswith("downgrade --feature share.version=0 --feature streams.version=0")
     assert "metadata.version is 4.0-IV3 (25)" in broker_obstacle({METADATA: 25})

@@ -112,6 +112,23 @@ _BROKER = {
     "follower.replication.throttled.rate": (
         "Bytes per second that this broker's throttled followers fetch."
     ),
+    "group.consumer.assignment.interval.ms": (
+        "Shortest time between two target assignments of a consumer group."
+    ),
+    "group.consumer.assignors": (
+        "Assignors that members may ask for; the first is that of groups whose members ask for "
+        "none."
+    ),
+    "group.consumer.heartbeat.interval.ms": (
+        "Interval between the heartbeats of a member of a consumer group."
+    ),
+    "group.consumer.max.size": "Largest number of members in a consumer group.",
+    "group.consumer.session.timeout.ms": (
+        "Time without a heartbeat after which a member of a consumer group is removed."
+    ),
+    "group.coordinator.rebalance.protocols": (
+        "Group protocols that this broker serves; consumer needs group.version=1 too."
+    ),
     "group.initial.rebalance.delay.ms": "Wait for further members of a new group.",
     "group.max.session.timeout.ms": "Longest session timeout a group member may request.",
     "group.max.size": "Largest number of members in a group.",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.groups.consumer.describe import committed_group
+from kraftlog.groups.consumer.group import ConsumerGroup
+from kraftlog.groups.consumer.records import removed_group
 from kraftlog.groups.offsets import offset_keys
 from kraftlog.groups.pending_writes import coordinator_error
 from kraftlog.groups.records import group_tombstone, offset_tombstone
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
     from kraftlog.groups.records import GroupRecord
     from kraftlog.types import Now
 
-#: The only supported group type.
-CLASSIC = "classic"
+#: The types of groups.
+CLASSIC, CONSUMER = "classic", "consumer"
 #: From this version of DescribeGroups on, an unknown group is an error; before, it is reported as
 #: Dead.
 NOT_FOUND_SINCE = 6
@@ -30,28 +33,43 @@ NOT_FOUND_SINCE = 6
 
 def list_groups(shard: Shard, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
     """Groups in these states and of these types, case-insensitive; all if none are given."""
-    if types and CLASSIC not in {name.lower() for name in types}:
-        return []
+    wanted_types = {name.lower() for name in types} or {CLASSIC, CONSUMER}
+    listed = []
+    if CLASSIC in wanted_types:
+        listed += [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state,
+                group_type=CLASSIC,
+            )
+            for group in shard.groups.values()
+            if group.group_id not in shard.consumer_groups
+        ]
+    if CONSUMER in wanted_types:
+        listed += [
+            ListedGroup(
+                group_id=group_id,
+                protocol_type=CONSUMER,
+                group_state=group.state,
+                group_type=CONSUMER,
+            )
+            for group_id in shard.consumer_groups
+            if (group := committed_group(shard, group_id)) is not None
+        ]
     wanted = {name.lower() for name in states}
-    return [
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state,
-            group_type=CLASSIC,
-        )
-        for group in shard.groups.values()
-        if not wanted or group.state.lower() in wanted
-    ]
+    return [each for each in listed if not wanted or each.group_state.lower() in wanted]
 
 
 def describe(shard: Shard, context: RequestContext, group_id: str) -> DescribedGroup:
     group = shard.groups.get(group_id)
-    if group is None:
+    is_consumer_group = group_id in shard.consumer_groups
+    if group is None or is_consumer_group:
         is_error = context.version >= NOT_FOUND_SINCE
+        what = "is not a classic group" if is_consumer_group else "not found"
         return DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
-            error_message=f"Group {group_id} not found." if is_error else None,
+            error_message=f"Group {group_id} {what}." if is_error else None,
             group_id=group_id,
             group_state=GroupState.DEAD,
             protocol_type="",
@@ -83,10 +101,10 @@ def describe(shard: Shard, context: RequestContext, group_id: str) -> DescribedG
 def delete(shard: Shard, pending: object, group_ids: Sequence[str], now: Now) -> None:
     """Delete groups without members and their offsets, in one batch."""
     codes: dict[str, int] = {}
-    deleted: list[Group] = []
+    deleted: list[Group | ConsumerGroup] = []
     records: list[GroupRecord] = []
     for group_id in dict.fromkeys(group_ids):
-        group = shard.groups.get(group_id)
+        group = shard.consumer_groups.get(group_id) or shard.groups.get(group_id)
         codes[group_id] = _delete_error(group)
         if group is not None and not codes[group_id]:
             records += begin_deletion(shard, group, now)
@@ -102,20 +120,36 @@ def delete(shard: Shard, pending: object, group_ids: Sequence[str], now: Now) ->
 
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         for group in deleted:
-            group.enter(GroupState.EMPTY, later)
+            undo_deletion(shard, group, later)
 
-    shard.writes.submit(records, now, on_done, undo)
+    consumer_groups = [each.group_id for each in deleted if isinstance(each, ConsumerGroup)]
+    shard.writes.submit(records, now, on_done, undo, group_ids=tuple(consumer_groups))
 
 
-def begin_deletion(shard: Shard, group: Group, now: Now) -> list[GroupRecord]:
-    """Make a group Dead and return its tombstones; the caller undoes this if their write fails."""
+def begin_deletion(shard: Shard, group: Group | ConsumerGroup, now: Now) -> list[GroupRecord]:
+    """Delete a group in memory and return its tombstones; if their write fails, undo it.
+
+    A classic group is Dead until they are committed; a consumer group is gone, and its id is free.
+    """
     group_id = group.group_id
-    keys = offset_keys(shard, group_id)
-    group.enter(GroupState.DEAD, now)
-    return [offset_tombstone(group_id, *key) for key in keys] + [group_tombstone(group_id)]
+    records = [offset_tombstone(group_id, *key) for key in offset_keys(shard, group_id)]
+    if not isinstance(group, ConsumerGroup):
+        group.enter(GroupState.DEAD, now)
+        return [*records, group_tombstone(group_id)]
+    tombstones = removed_group(group)
+    for record in tombstones:
+        shard.apply_to_consumer_group(group_id, record)
+    return records + tombstones
 
 
-def _delete_error(group: Group | None) -> int:
+def undo_deletion(shard: Shard, group: Group | ConsumerGroup, now: Now) -> None:
+    if isinstance(group, ConsumerGroup):
+        shard.rebuild_consumer_group(group.group_id, now)
+    else:
+        group.enter(GroupState.EMPTY, now)
+
+
+def _delete_error(group: Group | ConsumerGroup | None) -> int:
     if group is None or group.state == GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if group.state == GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups import members, rebalance
+from kraftlog.groups.consumer.records import removed_group
+from kraftlog.groups.group import Group
 from kraftlog.groups.member import Member, protocols_of, rebalance_timeout_of
 from kraftlog.groups.pending_writes import coordinator_error
 from kraftlog.groups.records import group_record, new_group_record
@@ -18,9 +20,12 @@ from kraftlog.wire.messages.join_group import JoinGroupResponse, JoinGroupRespon
 from kraftlog.wire.primitives import LONGEST_STRING
 
 if TYPE_CHECKING:
-    from kraftlog.groups.group import Group
+    from collections.abc import Sequence
+
+    from kraftlog.groups.consumer.group import ConsumerGroup
     from kraftlog.groups.interfaces import Shard
     from kraftlog.groups.messages import RequestContext
+    from kraftlog.groups.records import GroupRecord
     from kraftlog.types import Now
     from kraftlog.wire.messages.join_group import JoinGroupRequest
 
@@ -44,6 +49,14 @@ def join(
     ):
         return shard.respond(pending, error_response(member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
     group = shard.groups.get(request.group_id)
+    consumer_group = shard.consumer_groups.get(request.group_id)
+    tombstones: list[GroupRecord] = []
+    if consumer_group is not None:
+        code = _obstacle_to_replacing(shard, consumer_group, request, now)
+        if code:
+            return shard.respond(pending, error_response(member_id, code))
+        tombstones = begin_replacing(shard, consumer_group)
+        group = None
     is_new = group is None
     if group is None:
         if member_id != NO_MEMBER_ID:
@@ -64,7 +77,7 @@ def join(
     else:
         _join_new(shard, pending, context, group, request, now)
     if is_new:
-        _write_new_group(shard, group, now)
+        _write_new_group(shard, group, tombstones, now)
     return None
 
 
@@ -109,6 +122,25 @@ def _all_members(group: Group) -> tuple[JoinGroupResponseMember, ...]:
     )
 
 
+def _obstacle_to_replacing(
+    shard: Shard, consumer_group: ConsumerGroup, request: JoinGroupRequest, now: Now
+) -> int:
+    """The error code for a member that cannot join in the place of a consumer group, or NONE."""
+    if consumer_group.members:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if request.member_id != NO_MEMBER_ID:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return _join_error(shard, Group(request.group_id, now), request)
+
+
+def begin_replacing(shard: Shard, consumer_group: ConsumerGroup) -> list[GroupRecord]:
+    """Remove an empty consumer group, whose place a classic one takes; return its tombstones."""
+    tombstones = removed_group(consumer_group)
+    for record in tombstones:
+        shard.apply_to_consumer_group(consumer_group.group_id, record)
+    return tombstones
+
+
 def _join_error(shard: Shard, group: Group, request: JoinGroupRequest) -> int:
     """The error code for a member that may not join, or NONE."""
     if group.state == GroupState.DEAD:
@@ -129,17 +161,26 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     return member is not None or len(group.members) < max_size
 
 
-def _write_new_group(shard: Shard, group: Group, now: Now) -> None:
-    """Write a new group to the log, so that a later coordinator knows it."""
-    if shard.groups.get(group.group_id) is not group:
+def _write_new_group(
+    shard: Shard, group: Group, tombstones: Sequence[GroupRecord], now: Now
+) -> None:
+    """Write a new group to the log, so that a later coordinator knows it.
+
+    `tombstones`: of the consumer group that it replaces, if any.
+    """
+    group_id = group.group_id
+    if shard.groups.get(group_id) is not group:
         return
 
-    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
-        if group.group_id not in shard.durable.groups:
+    def undo(code: int, later: Now) -> None:
+        if group_id not in shard.durable.groups:
             shard.fail_pending_requests(group, coordinator_error(code))
             shard.drop(group)
+        if tombstones:
+            shard.rebuild_consumer_group(group_id, later)
 
-    shard.writes.submit([new_group_record(group)], now, undo=undo)
+    group_ids = (group_id,) if tombstones else ()
+    shard.writes.submit([*tombstones, new_group_record(group)], now, undo=undo, group_ids=group_ids)
 
 
 # New members ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups import rebalance
+from kraftlog.groups.consumer.leaving import leave as leave_consumer_group
 from kraftlog.groups.pending_writes import coordinator_error
 from kraftlog.groups.records import group_record
 from kraftlog.groups.states import GroupState
@@ -156,6 +157,14 @@ def leave(
     group = shard.groups.get(request.group_id)
     if not request.group_id:
         shard.respond(pending, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        return
+    consumer_group = shard.consumer_groups.get(request.group_id)
+    if consumer_group is not None:
+
+        def response_of(results: list[MemberResponse]) -> LeaveGroupResponse:
+            return _leave_response(results, has_several)
+
+        leave_consumer_group(shard, pending, consumer_group, leaving, response_of, now)
         return
     if group is not None and group.state == GroupState.DEAD:
         shard.respond(pending, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))

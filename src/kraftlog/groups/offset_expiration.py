@@ -8,7 +8,8 @@ others.
 
 from __future__ import annotations
 
-from kraftlog.groups.admin import begin_deletion
+from kraftlog.groups.admin import begin_deletion, undo_deletion
+from kraftlog.groups.consumer.group import ConsumerGroup
 from kraftlog.groups.group import CONSUMER
 from kraftlog.groups.records import offset_tombstone
 from kraftlog.groups.states import GroupState
@@ -53,16 +54,17 @@ class OffsetExpiration:
     def _check(self, now: Now) -> None:
         shard = self._shard
         if not self._to_check:
-            self._to_check = list(reversed(shard.groups))
+            self._to_check = [*reversed(shard.groups), *reversed(shard.consumer_groups)]
         checked = 0
         while self._to_check and checked < SLICE:
-            group = shard.groups.get(self._to_check.pop())
+            group_id = self._to_check.pop()
+            group = shard.consumer_groups.get(group_id) or shard.groups.get(group_id)
             if group is not None and group.state != GroupState.DEAD:
                 checked += 1 + self._check_group(group, now)
         interval_ms = shard.config.offsets_retention_check_interval_ms
         self._schedule(now, PAUSE_MS if self._to_check else interval_ms)
 
-    def _check_group(self, group: Group, now: Now) -> int:
+    def _check_group(self, group: Group | ConsumerGroup, now: Now) -> int:
         """Delete expired offsets, or the group if none remain; return the number checked."""
         shard = self._shard
         group_id = group.group_id
@@ -83,13 +85,15 @@ class OffsetExpiration:
 
         def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
             if deletes_group:
-                group.enter(GroupState.EMPTY, later)
+                undo_deletion(shard, group, later)
 
-        shard.writes.submit_parts(records, now, undo)
+        is_consumer_group = deletes_group and isinstance(group, ConsumerGroup)
+        group_ids = (group_id,) if is_consumer_group else ()
+        shard.writes.submit_parts(records, now, undo, group_ids=group_ids)
         return count
 
 
-def expired_offsets(shard: Shard, group: Group, now: Now) -> list[tuple[str, int]]:
+def expired_offsets(shard: Shard, group: Group | ConsumerGroup, now: Now) -> list[tuple[str, int]]:
     """Partitions with expired offsets."""
     retention_start = _retention_start(group)
     if retention_start is None:
@@ -116,8 +120,10 @@ def _is_expired(
     return retention_start(committed) <= cutoff_ms
 
 
-def _retention_start(group: Group) -> RetentionStart | None:
+def _retention_start(group: Group | ConsumerGroup) -> RetentionStart | None:
     """A function from an offset to the start of its retention; None if nothing expires now."""
+    if isinstance(group, ConsumerGroup):
+        return _commit_time  # its subscriptions are always known
     if group.protocol_type is None:
         # The group of a consumer without membership, which only commits and fetches offsets.
         return _commit_time

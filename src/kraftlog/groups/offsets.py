@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.errors import ErrorCode
+from kraftlog.groups.consumer.group import ConsumerGroup
+from kraftlog.groups.consumer.offsets import commit_error as commit_error_of_consumer
+from kraftlog.groups.consumer.offsets import fetch_error
 from kraftlog.groups.group import CONSUMER
 from kraftlog.groups.pending_writes import coordinator_error
 from kraftlog.groups.records import offset_record, offset_tombstone
@@ -63,7 +66,12 @@ def commit(
     shard: Shard, pending: object, context: RequestContext, request: OffsetCommitRequest, now: Now
 ) -> None:
     group = shard.groups.get(request.group_id)
-    code = _offset_commit_error(group, context, request)
+    consumer_group = shard.consumer_groups.get(request.group_id)
+    if consumer_group is not None:
+        group = None
+        code = commit_error_of_consumer(consumer_group, context.version, request)
+    else:
+        code = _offset_commit_error(group, context, request)
     if code:
         shard.respond(pending, commit_response(request, lambda _: code))
         return
@@ -75,8 +83,9 @@ def commit(
     if not records:
         shard.respond(pending, commit_response(request, check_metadata))
         return
-    # A commit is enough to create a group: consumers without membership never join one.
-    group_of_commit = group or shard.new_group(request.group_id, now)
+    if group is None and consumer_group is None:
+        # A commit is enough to create a group: consumers without membership never join one.
+        group = shard.new_group(request.group_id, now)
 
     def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
         failed = coordinator_error(code)
@@ -84,7 +93,8 @@ def commit(
         shard.respond(pending, commit_response(request, partition_code))
 
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
-        shard.drop_if_unused(group_of_commit)
+        if group is not None:
+            shard.drop_if_unused(group)
 
     shard.writes.submit(records, now, on_done, undo)
 
@@ -205,6 +215,11 @@ def _fetch_response(
 ) -> OffsetFetchResponseGroup:
     """Offsets of the given topics, or of all topics for None."""
     group_id = group_request.group_id
+    consumer_group = shard.durable.consumer_groups.get(group_id)
+    if consumer_group is not None:
+        code = fetch_error(consumer_group, group_request)
+        if code:
+            return fetch_error_response(group_id, code)
     topics = group_request.topics
     if topics is None:
         stored = shard.durable.offsets.by_group.get(group_id, {})
@@ -260,7 +275,7 @@ def _is_of_former_topic(committed: CommittedOffset, topic_id: Uuid) -> bool:
 
 
 def delete(shard: Shard, pending: object, request: OffsetDeleteRequest, now: Now) -> None:
-    group = shard.groups.get(request.group_id)
+    group = shard.consumer_groups.get(request.group_id) or shard.groups.get(request.group_id)
     code = _delete_error(group, request.group_id)
     if code or group is None:
         shard.respond(pending, OffsetDeleteResponse(error_code=code, topics=()))
@@ -302,9 +317,11 @@ def delete(shard: Shard, pending: object, request: OffsetDeleteRequest, now: Now
     shard.writes.submit(records, now, on_done)
 
 
-def _delete_error(group: Group | None, group_id: str) -> int:
+def _delete_error(group: Group | ConsumerGroup | None, group_id: str) -> int:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
+    if isinstance(group, ConsumerGroup):
+        return ErrorCode.NONE
     if group is None or group.state == GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state != GroupState.EMPTY and group.protocol_type != CONSUMER:

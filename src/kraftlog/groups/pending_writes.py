@@ -16,7 +16,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.group_records import OffsetCommitKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from kraftlog.groups.records import GroupRecord
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     #: Callback with the error code of a batch, NONE when it is committed.
     OnDone = Callable[[int, Now], None]
+    #: Records as (key, value).
+    Encoded = tuple[tuple[bytes, bytes | None], ...]
 
 
 #: Records that need not be atomic are split into batches of at most this many records and bytes,
@@ -33,16 +35,25 @@ MAX_BATCH_RECORDS = 1_000
 MAX_BATCH_BYTES = 512 << 10
 #: The largest size of a tombstone, in bytes, without the names in its key.
 TOMBSTONE_OVERHEAD = 64
+NAMES_IN_KEYS = ("group", "topic", "group_id", "member_id", "regular_expression")
 
 
 class PendingWrite:
     """A pending batch."""
 
-    __slots__ = ("deadline_ms", "on_done", "records", "token", "undo")
+    __slots__ = ("deadline_ms", "group_ids", "on_done", "records", "token", "undo")
 
-    def __init__(self, token: int, records: list[GroupRecord], deadline_ms: int) -> None:
+    def __init__(
+        self,
+        token: int,
+        records: list[GroupRecord],
+        deadline_ms: int,
+        group_ids: tuple[str, ...] = (),
+    ) -> None:
         self.token = token
         self.records = records
+        #: The consumer groups that the batch has changed already.
+        self.group_ids = group_ids
         self.deadline_ms = deadline_ms
         self.on_done: list[OnDone] = []
         self.undo: OnDone | None = None
@@ -88,21 +99,26 @@ class PendingWrites:
         now: Now,
         on_done: OnDone | None = None,
         undo: OnDone | None = None,
+        *,
+        group_ids: tuple[str, ...] = (),
+        encoded: Encoded | None = None,
     ) -> None:
         """Write a batch; `undo` is called, before `on_done`, if it will never be in the log.
 
         A batch that cannot be encoded, or decodes to other values, fails as soon as its request
-        has been processed.
+        has been processed. `encoded`: the records, if they are encoded already. `group_ids`: the
+        consumer groups that they have changed.
         """
         self._tokens += 1
-        write = PendingWrite(self._tokens, records, now.monotonic_ms + self._timeout_ms)
+        deadline_ms = now.monotonic_ms + self._timeout_ms
+        write = PendingWrite(self._tokens, records, deadline_ms, group_ids)
         if on_done is not None:
             write.on_done.append(on_done)
         write.undo = undo
         self._queue.append(write)
         self._count(records, 1)
         try:
-            encoded = tuple([record.encoded() for record in records])
+            encoded = encoded or encode(records)
         except UnwritableError:
             refuse = Timer(
                 lambda later: self.on_failed(write.token, ErrorCode.INVALID_REQUEST, later)
@@ -114,16 +130,42 @@ class PendingWrites:
             self._timers.set(self._time_limit, write.deadline_ms)
 
     def submit_parts(
-        self, records: list[GroupRecord], now: Now, undo: OnDone | None = None
+        self,
+        records: list[GroupRecord],
+        now: Now,
+        undo: OnDone | None = None,
+        *,
+        group_ids: tuple[str, ...] = (),
     ) -> None:
         """Write records that need not be atomic, in batches of limited size."""
         parts = list(_parts(records))
         for part in parts:
-            self.submit(part, now, undo=undo if part is parts[-1] else None)
+            undo_part = undo if part is parts[-1] else None
+            self.submit(part, now, undo=undo_part, group_ids=group_ids)
 
     def after_pending(self, on_done: OnDone) -> None:
         """Call back once all batches that are pending now have an outcome."""
         self._queue[-1].on_done.append(on_done)
+
+    def after_group(self, group_id: str, on_done: OnDone) -> bool:
+        """Call back once the batches of a consumer group have an outcome; False if it has none."""
+        for write in reversed(self._queue):
+            if group_id in write.group_ids:
+                write.on_done.append(on_done)
+                return True
+        return False
+
+    def has_records_of_group(self, group_id: str) -> bool:
+        return any(group_id in write.group_ids for write in self._queue)
+
+    def records_of_group(self, group_id: str) -> list[GroupRecord]:
+        """The records of a consumer group's pending batches, in their order."""
+        return [
+            record
+            for write in self._queue
+            if group_id in write.group_ids
+            for record in write.records
+        ]
 
     def on_written(self, token: int, offset: int, now: Now) -> None:
         write = self._take(token)
@@ -178,13 +220,18 @@ class PendingWrites:
                         del self.offsets[key.group]
 
 
+def encode(records: Iterable[GroupRecord]) -> Encoded:
+    """Encode and verify records; raises UnwritableError."""
+    return tuple([record.encoded() for record in records])
+
+
 def _parts(records: list[GroupRecord]) -> Iterator[list[GroupRecord]]:
     """Split tombstones into batches by size, because group ids may be long."""
     part: list[GroupRecord] = []
     size = 0
     for record in records:
         key = record.key
-        names_size = sum(len(getattr(key, name, "").encode()) for name in ("group", "topic"))
+        names_size = sum(len(getattr(key, name, "").encode()) for name in NAMES_IN_KEYS)
         if part and (
             len(part) == MAX_BATCH_RECORDS
             or size + names_size + TOMBSTONE_OVERHEAD > MAX_BATCH_BYTES

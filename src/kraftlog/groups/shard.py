@@ -21,6 +21,10 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups import admin, join, members, offset_expiration, offsets, rebalance
+from kraftlog.groups.consumer import heartbeat, sessions
+from kraftlog.groups.consumer.describe import describe_consumer_group
+from kraftlog.groups.consumer.group import ConsumerGroup
+from kraftlog.groups.consumer.stored import KEYS
 from kraftlog.groups.group import Group, group_from_record
 from kraftlog.groups.messages import GroupResponse, WriteFailed, Written
 from kraftlog.groups.pending_writes import PendingWrites
@@ -28,6 +32,7 @@ from kraftlog.groups.states import GroupState
 from kraftlog.groups.stored_state import NO_PRODUCER, StoredGroups
 from kraftlog.groups.timers import Timer, Timers
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.consumer_group_records import ConsumerGroupMetadataKey
 from kraftlog.wire.messages.group_records import GroupMetadataKey, OffsetCommitKey
 from kraftlog.wire.record_frames import OFFSETS_LOG, UnknownRecordError
 
@@ -36,10 +41,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.groups.config import GroupConfig
+    from kraftlog.groups.consumer.topics import ClusterTopics
     from kraftlog.groups.member import Member
     from kraftlog.groups.messages import RequestContext
     from kraftlog.groups.records import GroupRecord
     from kraftlog.types import Now, Uuid
+    from kraftlog.wire.messages import consumer_group_describe
+    from kraftlog.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from kraftlog.wire.messages.describe_groups import DescribedGroup
     from kraftlog.wire.messages.heartbeat import HeartbeatRequest
     from kraftlog.wire.messages.join_group import JoinGroupRequest
@@ -65,14 +73,19 @@ def partition_of(group_id: str, count: int) -> int:
 class GroupShard:
     """A shard; replay alone changes its durable state, members and timers are in memory."""
 
-    def __init__(self, config: GroupConfig, new_member_id: Callable[[str], str]) -> None:
+    def __init__(
+        self, config: GroupConfig, new_member_id: Callable[[str], str], topics: ClusterTopics
+    ) -> None:
         self.config = config
+        self.topics = topics
         #: Generates a unique member id with a prefix.
         self.new_member_id = new_member_id
         self.is_loaded = False
         self.durable = StoredGroups()
-        #: Groups with a record, an offset or a member, once loaded.
+        #: Groups with a record, an offset or a member, once loaded. While a group changes from one
+        #: kind to the other, the consumer group is in force, and the classic one is Dead.
         self.groups: dict[str, Group] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.timers = Timers()
         self._effects: list[Any] = []
         self.writes = PendingWrites(
@@ -111,6 +124,8 @@ class GroupShard:
     def finish_loading(self, now: Now) -> None:
         """Start coordinating after the replay; session timeouts of all members start again."""
         self.is_loaded = True
+        for group_id in list(self.durable.consumer_groups):
+            self.rebuild_consumer_group(group_id, now)
         for group_id in [*self.durable.groups, *self.durable.offsets.by_group]:
             self._rebuild(group_id, now)
         self.expiry.start(now)
@@ -122,6 +137,7 @@ class GroupShard:
             self.fail_pending_requests(group, ErrorCode.NOT_COORDINATOR)
         self.writes.abandon(now)
         self.groups.clear()
+        self.consumer_groups.clear()
         self.durable = StoredGroups()
         self.timers.clear()
         self.is_loaded = False
@@ -143,6 +159,18 @@ class GroupShard:
         self, pending: object, context: RequestContext, request: LeaveGroupRequest, now: Now
     ) -> None:
         members.leave(self, pending, context, request, now)
+
+    def consumer_group_heartbeat(
+        self,
+        pending: object,
+        context: RequestContext,
+        request: ConsumerGroupHeartbeatRequest,
+        now: Now,
+    ) -> None:
+        heartbeat.heartbeat(self, pending, context, request, now)
+
+    def describe_consumer_group(self, group_id: str) -> consumer_group_describe.DescribedGroup:
+        return describe_consumer_group(self, group_id)
 
     def offset_commit(
         self, pending: object, context: RequestContext, request: OffsetCommitRequest, now: Now
@@ -216,6 +244,39 @@ class GroupShard:
     def new_group(self, group_id: str, now: Now) -> Group:
         return self._add_group(Group(group_id, now))
 
+    def apply_to_consumer_group(self, group_id: str, record: GroupRecord) -> None:
+        """Apply a record of a decision, before its batch is committed."""
+        group = self.consumer_groups.get(group_id)
+        if group is None or not isinstance(record.key, KEYS):
+            return
+        group.apply(record.key, record.value)
+        if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
+            del self.consumer_groups[group_id]
+            sessions.cancel_all(self, group)
+
+    def rebuild_consumer_group(self, group_id: str, now: Now) -> None:
+        """Build a group from its committed records and its pending batches; see ConsumerGroup."""
+        group = self.consumer_groups.setdefault(group_id, ConsumerGroup(group_id))
+        group.clear()
+        stored = self.durable.consumer_groups.get(group_id)
+        if stored is not None:
+            group.load(stored)
+        pending = self.writes.records_of_group(group_id)
+        for record in pending:
+            self.consumer_groups.setdefault(group_id, group)
+            self.apply_to_consumer_group(group_id, record)
+        classic = self.groups.get(group_id)
+        if stored is None and not pending:
+            del self.consumer_groups[group_id]
+            sessions.cancel_all(self, group)
+            if classic is None:
+                self._rebuild(group_id, now)
+            elif classic.state == GroupState.DEAD:
+                classic.enter(GroupState.EMPTY, now)
+        elif self.consumer_groups.get(group_id) is group:
+            sessions.cancel_removed(self, group)
+            sessions.restart_all(self, group, now)
+
     def restart_session(self, group: Group, member: Member, within_ms: int, now: Now) -> None:
         """Restart the session timeout of a member."""
         if member.session is None:
@@ -284,7 +345,7 @@ class GroupShard:
     def _rebuild(self, group_id: str, now: Now) -> None:
         """Rebuild a group that is not in memory, and start the session timeouts of its members."""
         durable = self.durable
-        if group_id in self.groups:
+        if group_id in self.groups or group_id in self.consumer_groups:
             return
         value = durable.groups.get(group_id)
         if value is None and group_id not in durable.offsets.by_group:

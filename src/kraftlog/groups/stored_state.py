@@ -7,6 +7,7 @@ by producer, until its marker commits or aborts them.
 
 from __future__ import annotations
 
+from kraftlog.groups.consumer.stored import KEYS, StoredConsumerGroup
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.group_records import (
@@ -93,10 +94,11 @@ class OffsetTable:
 class StoredGroups:
     """Groups and offsets as in the log."""
 
-    __slots__ = ("groups", "offsets", "open_producers", "transactional")
+    __slots__ = ("consumer_groups", "groups", "offsets", "open_producers", "transactional")
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataValue] = {}
+        self.consumer_groups: dict[str, StoredConsumerGroup] = {}
         self.offsets = OffsetTable()
         #: Offsets of open transactions, by producer id.
         self.transactional: dict[int, OffsetTable] = {}
@@ -118,6 +120,15 @@ class StoredGroups:
                 self._remove_offset(key.group, key.topic, key.partition)
             else:
                 self._store_offset(offset, key, value, producer_id)
+        elif isinstance(key, KEYS):
+            group_id = key.group_id
+            if value is not None:
+                self.consumer_groups.setdefault(group_id, StoredConsumerGroup())
+            stored = self.consumer_groups.get(group_id)
+            if stored is not None:
+                stored.replay(key, value)
+                if stored.is_gone:
+                    del self.consumer_groups[group_id]
 
     def _store_offset(
         self,

@@ -6,7 +6,7 @@ The levels that kraftlog supports are in `features`.
 from __future__ import annotations
 
 from kraftlog.errors import ConfigError
-from kraftlog.metadata.features import ELR_FEATURE, KRAFT_VERSION
+from kraftlog.metadata.features import ELR_FEATURE, GROUP_VERSION, KRAFT_VERSION
 from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.value import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ METADATA_CHANGED = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33))
 FEATURES = {
     KRAFT_VERSION: {0: 7, 1: 21},
     "transaction.version": {0: 7, 1: 24, 2: 24},
-    "group.version": {0: 7, 1: 22},
+    GROUP_VERSION: {0: 7, 1: 22},
     ELR_FEATURE: {0: 7, 1: 26},
     "share.version": {0: 7, 1: 28, 2: 31},
     "streams.version": {0: 7, 1: 29},

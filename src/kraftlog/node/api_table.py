@@ -114,6 +114,8 @@ SERVED = {
         _all_versions(ApiKey.SYNC_GROUP, "group_members"),
         _all_versions(ApiKey.HEARTBEAT, "group_members"),
         _all_versions(ApiKey.LEAVE_GROUP, "group_members"),
+        _all_versions(ApiKey.CONSUMER_GROUP_HEARTBEAT, "consumer_groups"),
+        _all_versions(ApiKey.CONSUMER_GROUP_DESCRIBE, "consumer_groups"),
         _all_versions(ApiKey.OFFSET_COMMIT, "group_members"),
         _all_versions(ApiKey.OFFSET_DELETE, "group_members"),
         _all_versions(ApiKey.OFFSET_FETCH),

@@ -157,6 +157,13 @@ def _join_group(_: Any, version: int, code: int) -> dict[str, Any]:
     }
 
 
+def _describe_consumer_groups(request: Any, _: int, code: int) -> dict[str, Any]:
+    from kraftlog.groups.consumer.describe import error_result
+
+    group_ids = dict.fromkeys(request.group_ids)
+    return {"groups": [error_result(group_id, code) for group_id in group_ids]}
+
+
 def _with(**others: Any) -> Callable[[Any, int, int], dict[str, Any]]:
     """The error code, and other required fields."""
 
@@ -174,6 +181,8 @@ _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.ALTER_CONFIGS: _configs(ApiKey.ALTER_CONFIGS),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS),
     ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _with(member_epoch=0, heartbeat_interval_ms=0),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _describe_consumer_groups,
     ApiKey.BROKER_HEARTBEAT: _with(should_shut_down=False),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
     ApiKey.CREATE_ACLS: _create_acls,

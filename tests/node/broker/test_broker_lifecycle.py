@@ -382,10 +382,10 @@ def test_a_refusal_for_an_unsupported_feature_level_ends_the_node() -> None:
     assert stops == []
     image = broker._metadata.image
     image.replay(FeatureLevelRecord(name="metadata.version", feature_level=33))
-    image.replay(FeatureLevelRecord(name="group.version", feature_level=1))
+    image.replay(FeatureLevelRecord(name="share.version", feature_level=1))
     broker.poll(Now(2000, 0))
     [reason] = stops
     assert (
-        "the controller refused to register this broker: the cluster has group.version=1" in reason
+        "the controller refused to register this broker: the cluster has share.version=1" in reason
     )
-    assert "downgrade --feature group.version=0" in reason
+    assert "downgrade --feature share.version=0" in reason

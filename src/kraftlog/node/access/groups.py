@@ -32,6 +32,17 @@ def member(asked: Asked) -> bool:
     return asked.refuse(DENIED)
 
 
+def consumer_member(asked: Asked) -> bool:
+    """Members of a group read with it, and may know of all topics that they name."""
+    request = asked.request
+    if not asked.allows_on_group(Operation.READ, request.group_id):
+        return asked.refuse(DENIED)
+    for name in dict.fromkeys(request.subscribed_topic_names or ()):
+        if not asked.allows_on_topic(Operation.DESCRIBE, name):
+            return asked.refuse(TOPIC_DENIED)
+    return True
+
+
 def offset_commit(asked: Asked) -> bool:
     from kraftlog.wire.messages import offset_commit as api
 
@@ -150,6 +161,43 @@ def describe_groups(asked: Asked) -> bool:
         "groups",
         refused,
     )
+
+
+def describe_consumer_groups(asked: Asked) -> bool:
+    """A group with topics that the client may not describe is refused as a whole."""
+    from kraftlog.groups.consumer.describe import error_result
+
+    includes_operations = asked.request.include_authorized_operations
+
+    def complete(response: Any) -> None:
+        response.groups = [
+            each if _may_describe_topics(asked, each) else refused_for_topics(each.group_id)
+            for each in response.groups
+        ]
+        if includes_operations:
+            _set_operations(asked, response)
+
+    def refused_for_topics(group_id: str) -> Any:
+        what = "The group has described topic(s) that the client is not authorized to describe."
+        return error_result(group_id, TOPIC_DENIED, what)
+
+    asked.then(complete)
+    return asked.split(
+        "group_ids",
+        lambda group_id: asked.allows_on_group(Operation.DESCRIBE, group_id),
+        "groups",
+        lambda group_id: error_result(group_id, DENIED),
+    )
+
+
+def _may_describe_topics(asked: Asked, group: Any) -> bool:
+    names = {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    return all(asked.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names)
 
 
 def _set_operations(asked: Asked, response: Any) -> None:

@@ -167,11 +167,18 @@ RULES: dict[int, Rule] = {
     ApiKey.SYNC_GROUP: _MEMBER,
     ApiKey.HEARTBEAT: _MEMBER,
     ApiKey.LEAVE_GROUP: _MEMBER,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Rule(
+        "READ on the group and DESCRIBE on the topics that are named", groups.consumer_member
+    ),
     ApiKey.OFFSET_COMMIT: Rule("READ on the group and on the topic", groups.offset_commit),
     ApiKey.OFFSET_FETCH: Rule("DESCRIBE on the group and on the topic", groups.offset_fetch),
     ApiKey.OFFSET_DELETE: Rule("DELETE on the group and READ on the topic", groups.offset_delete),
     ApiKey.LIST_GROUPS: Rule("DESCRIBE on the cluster or the group", groups.list_groups),
     ApiKey.DESCRIBE_GROUPS: Rule("DESCRIBE on the group", groups.describe_groups),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Rule(
+        "DESCRIBE on the group and on the topics of its members",
+        groups.describe_consumer_groups,
+    ),
     ApiKey.DELETE_GROUPS: Rule("DELETE on the group", groups.delete_groups),
     # Delegation tokens; the controller knows who may renew and end one.
     ApiKey.CREATE_DELEGATION_TOKEN: Rule(

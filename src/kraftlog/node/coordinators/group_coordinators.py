@@ -8,9 +8,15 @@ from __future__ import annotations
 from kraftlog.effects import LogLine, LogUnreadable, ReadLog
 from kraftlog.errors import CorruptBatchError, ErrorCode, InternalError, ProtocolError
 from kraftlog.groups.config import GroupConfig
+from kraftlog.groups.consumer.topics import ClusterTopics
 from kraftlog.groups.messages import GroupResponse, WriteFailed, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard, partition_of
-from kraftlog.metadata.changes import PartitionChanged, TopicRemoved
+from kraftlog.metadata.changes import (
+    PartitionChanged,
+    TopicCreated,
+    TopicPublished,
+    TopicRemoved,
+)
 from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.coordinators.group_log import batch_of, replay
 from kraftlog.part import Part
@@ -123,11 +129,17 @@ class GroupCoordinators(Part, MetadataPublisher):
             max_session_timeout_ms=settings.group_max_session_timeout_ms,
             initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             max_size=settings.group_max_size,
+            consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
+            consumer_heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+            consumer_max_size=settings.group_consumer_max_size,
+            consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+            consumer_assignors=tuple(settings.group_consumer_assignors),
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
             offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
             offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
         )
+        self._topics = ClusterTopics(lambda: broker.image)
         self._shards: dict[int, ShardContext] = {}
         #: The shards that requests have used since the last `settle`.
         self._used: dict[int, ShardContext] = {}
@@ -188,7 +200,7 @@ class GroupCoordinators(Part, MetadataPublisher):
         if partition.topic != TOPIC or (context is not None and not context.is_offline):
             return
         self._reported.clear()
-        context = ShardContext(partition, GroupShard(self._config, self._new_member_id))
+        context = ShardContext(partition, self._new_shard())
         self._shards[partition.index] = context
         self._continue_loading(context, self._broker.now)
 
@@ -229,6 +241,14 @@ class GroupCoordinators(Part, MetadataPublisher):
             self._broker.emit(LogLine(str(InternalError("unloading groups", error))))
 
     def changed(self, change: Change) -> None:
+        if isinstance(change, (TopicCreated, TopicPublished, TopicRemoved)):
+            self._topics.changed(change.topic.id)
+        elif isinstance(change, PartitionChanged):
+            before, after = change.before, change.after
+            changed = after or before
+            assert changed is not None, "a change has a state before it or after it"
+            if before is None or after is None or before.replicas != after.replicas:
+                self._topics.changed(changed.topic_id)
         if isinstance(change, TopicRemoved):
             self._forget_offsets(change.topic, 0)
         elif isinstance(change, PartitionChanged) and change.after is None:
@@ -239,6 +259,7 @@ class GroupCoordinators(Part, MetadataPublisher):
                 self._forget_offsets(topic, topic.partition_count)
 
     def reloaded(self, before: Image) -> None:
+        self._topics.reloaded()
         for topic in before.topics.values():
             current = self._broker.image.topics.get(topic.id)
             count = 0 if current is None else current.partition_count
@@ -264,6 +285,9 @@ class GroupCoordinators(Part, MetadataPublisher):
     ) -> None:
         context.shard.delete_offsets_of_partitions(topic.name, topic.id, first, now)
         self._carry_out(context, now)
+
+    def _new_shard(self) -> GroupShard:
+        return GroupShard(self._config, self._new_member_id, self._topics)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuid_text(self._broker.config.new_id())}"
@@ -343,7 +367,7 @@ class GroupCoordinators(Part, MetadataPublisher):
             if isinstance(effect, GroupResponse):
                 effect.pending.respond(effect.response)
         self._unload(context, now)
-        reloaded = ShardContext(partition, GroupShard(self._config, self._new_member_id))
+        reloaded = ShardContext(partition, self._new_shard())
         self._shards[partition.index] = reloaded
 
         def load(_: int, __: int) -> None:

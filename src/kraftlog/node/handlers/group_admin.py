@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups.admin import CLASSIC
+from kraftlog.groups.admin import CLASSIC, CONSUMER
+from kraftlog.groups.consumer.states import CONSUMER_GROUP_STATES
 from kraftlog.groups.states import VALID_PREVIOUS_STATES
 from kraftlog.node.handlers.group_members import context_of
 from kraftlog.value import TYPE_CHECKING
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 #: All operations on a group, without an authorizer, as bits: read, delete, describe, describe
 #: configs, alter configs.
 ALL_OPERATIONS = sum([1 << operation for operation in (3, 6, 8, 10, 11)])
-STATES = tuple(VALID_PREVIOUS_STATES)
+STATES = tuple(dict.fromkeys((*VALID_PREVIOUS_STATES, *CONSUMER_GROUP_STATES)))
 #: The cost of a group, besides 1 for each member, and of a slice, in microseconds.
 GROUP_COST = 10
 SLICE_COST = 200
@@ -50,7 +51,7 @@ def _listed(coordinators: GroupCoordinators, request: Any) -> ListGroupsResponse
     groups, code = [], int(ErrorCode.NONE)
     # Few states and types exist, however many names a request has.
     states = _existing(request.states_filter, STATES)
-    types = _existing(request.types_filter, (CLASSIC,))
+    types = _existing(request.types_filter, (CLASSIC, CONSUMER))
     for shard in coordinators.shards():
         if shard.is_loaded:
             groups += shard.list_groups(states, types)

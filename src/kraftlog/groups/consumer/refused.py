@@ -1,0 +1,14 @@
+"""`RefusedRequestError`: why a request about a consumer group is refused."""
+
+from __future__ import annotations
+
+from kraftlog.errors import KraftlogError
+
+
+class RefusedRequestError(KraftlogError):
+    """The request changes nothing; its response has the code and the message, Kafka's words."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message

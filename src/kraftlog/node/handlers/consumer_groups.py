@@ -1,0 +1,86 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: served while group.version is 1."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.consumer.describe import error_result
+from kraftlog.groups.consumer.heartbeat import error_response
+from kraftlog.metadata.features import GROUP_VERSION
+from kraftlog.node.error_responses import error_response as response_to_all
+from kraftlog.node.handlers.group_admin import ALL_OPERATIONS, GROUP_COST, SLICE_COST
+from kraftlog.node.handlers.group_members import context_of
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
+    from kraftlog.node.interfaces import ServingNode
+    from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.types import Now
+
+#: The protocol in group.coordinator.rebalance.protocols.
+PROTOCOL = "consumer"
+
+
+def handle(
+    node: ServingNode, pending: PendingResponse, request: Any, now: Now
+) -> Iterator[int] | None:
+    assert pending.api is not None
+    coordinators = node.group_coordinators
+    assert coordinators is not None
+    key = pending.api.key
+    if not is_enabled(node):
+        code = ErrorCode.UNSUPPORTED_VERSION
+        pending.respond(response_to_all(key, pending.version, request, code))
+        return None
+    if key == ApiKey.CONSUMER_GROUP_DESCRIBE:
+        return _describe_in_steps(node, coordinators, pending, request)
+    shard = coordinators.shard_of(request.group_id)
+    if isinstance(shard, int) and request.group_id:
+        pending.respond(error_response(shard))
+        return None
+    if isinstance(shard, int):
+        # The request is wrong, whichever broker has the group of an empty id.
+        pending.respond(error_response(ErrorCode.INVALID_REQUEST, "GroupId can't be empty."))
+        return None
+    shard.consumer_group_heartbeat(pending, context_of(pending), request, now)
+    coordinators.settle(now)
+    return None
+
+
+def is_enabled(node: ServingNode) -> bool:
+    """Whether the cluster has the consumer protocol, and this broker serves it."""
+    protocols = node.config.settings.group_coordinator_rebalance_protocols
+    return node.image.features.get(GROUP_VERSION, 0) > 0 and PROTOCOL in protocols
+
+
+def _describe_in_steps(
+    node: ServingNode, coordinators: GroupCoordinators, pending: PendingResponse, request: Any
+) -> Iterator[int]:
+    groups = []
+    work = 0
+    for group_id in dict.fromkeys(request.group_ids):
+        if work >= SLICE_COST:
+            coordinators.settle(node.now)
+            yield work
+            work = 0
+        work += GROUP_COST
+        if not group_id:
+            groups.append(error_result(group_id, ErrorCode.INVALID_GROUP_ID))
+            continue
+        shard = coordinators.shard_of(group_id)
+        if isinstance(shard, int):
+            groups.append(error_result(group_id, shard))
+            continue
+        described = shard.describe_consumer_group(group_id)
+        if request.include_authorized_operations and not described.error_code:
+            described.authorized_operations = ALL_OPERATIONS
+        groups.append(described)
+        work += len(described.members)
+    coordinators.settle(node.now)
+    yield work
+    yield from pending.respond_in_steps(ConsumerGroupDescribeResponse(groups=groups), len(groups))
