@@ -7,7 +7,7 @@ import tracemalloc
 from time import perf_counter
 
 from kraftlog.groups.config import GroupConfig
-from kraftlog.groups.consumer.topics import ClusterTopics
+from kraftlog.groups.consumer.cluster_metadata import ClusterMetadata
 from kraftlog.groups.messages import GroupResponse, RequestContext, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard
 from kraftlog.metadata.image import Image
@@ -43,7 +43,7 @@ class ShardHarness:
     def __init__(self, log: list[tuple[int, bytes, bytes | None]] | None = None) -> None:
         ids = iter(range(1 << 30))
         self.shard = GroupShard(
-            GroupConfig(), lambda prefix: f"{prefix}-{next(ids):036}", ClusterTopics(Image)
+            GroupConfig(), lambda prefix: f"{prefix}-{next(ids):036}", ClusterMetadata(Image)
         )
         self.log = log or []
         self.responses: list[Any] = []

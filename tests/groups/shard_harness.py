@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.config import GroupConfig
-from kraftlog.groups.consumer.topics import ClusterTopics
+from kraftlog.groups.consumer.cluster_metadata import ClusterMetadata
 from kraftlog.groups.messages import (
     GroupResponse,
     RequestContext,
@@ -68,7 +68,7 @@ class ShardHarness:
         self.config = GroupConfig(**config)
         #: The topics of the cluster, as consumer groups see them.
         self.image = Image()
-        self.topics = ClusterTopics(lambda: self.image)
+        self.topics = ClusterMetadata(lambda: self.image)
         self.ids = 0
         self.commits_at_once = commits_at_once
         self.ms = 0

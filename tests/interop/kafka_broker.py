@@ -108,6 +108,7 @@ transaction.state.log.replication.factor=1
 transaction.state.log.num.partitions=2
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+group.consumer.assignment.interval.ms=0
 log.cleaner.dedupe.buffer.size=4194304
 offsets.retention.check.interval.ms=86400000
 log.initial.task.delay.ms=86400000

@@ -92,11 +92,6 @@ def test_kafkas_producer_fails_at_once_with_transactions(node: NodeProcess, jvm:
             ("--describe", "--group", "g"),
             "SHARE_GROUP_DESCRIBE",
         ),
-        (
-            f"{KAFKA_TOOLS}consumer.ConsoleConsumer",
-            ("--topic", "demo", "--command-property", "group.protocol=consumer"),
-            "CONSUMER_GROUP_HEARTBEAT",
-        ),
     ],
 )
 def test_kafkas_tools_report_unsupported_features(

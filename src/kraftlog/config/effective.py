@@ -122,6 +122,11 @@ _BROKER = {
     "group.consumer.heartbeat.interval.ms": (
         "Interval between the heartbeats of a member of a consumer group."
     ),
+    **{
+        f"group.consumer.{limit}.{name}": f"{adjective} accepted group.consumer.{name}."
+        for name in ("assignment.interval.ms", "heartbeat.interval.ms", "session.timeout.ms")
+        for limit, adjective in (("max", "Largest"), ("min", "Smallest"))
+    },
     "group.consumer.max.size": "Largest number of members in a consumer group.",
     "group.consumer.session.timeout.ms": (
         "Time without a heartbeat after which a member of a consumer group is removed."
@@ -392,7 +397,16 @@ _TOPIC = {
         "Allow a replica outside the ISR to become leader, which can lose records."
     ),
 }
-_GROUP: dict[str, str] = {}
+_GROUP = {
+    "consumer.assignment.interval.ms": (
+        "Shortest time between two target assignments of this consumer group."
+    ),
+    "consumer.heartbeat.interval.ms": "Interval between the heartbeats of a member.",
+    "consumer.session.timeout.ms": (
+        "Time without a heartbeat after which a member is removed; for members that join or send a "
+        "heartbeat from then on."
+    ),
+}
 _CLIENT_METRICS: dict[str, str] = {}
 
 #: Resource type -> key -> documentation.

@@ -17,13 +17,17 @@ class GroupConfig(Value):
     max_size: int = 2**31 - 1
     #: How long a new member may wait for a generation to complete; Kafka has no setting for it.
     new_member_join_timeout_ms: int = 300_000
-    #: group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms
+    #: group.consumer.session.timeout.ms, group.consumer.heartbeat.interval.ms, and the smallest and
+    #: largest values that a group may set for itself: group.consumer.min.session.timeout.ms ...
     consumer_session_timeout_ms: int = 45_000
+    consumer_session_limits_ms: tuple[int, int] = (45_000, 60_000)
     consumer_heartbeat_interval_ms: int = 5_000
+    consumer_heartbeat_limits_ms: tuple[int, int] = (5_000, 15_000)
     #: group.consumer.max.size
     consumer_max_size: int = 2**31 - 1
     #: group.consumer.assignment.interval.ms: between two target assignments of a group.
     consumer_assignment_interval_ms: int = 1_000
+    consumer_assignment_limits_ms: tuple[int, int] = (0, 15_000)
     #: group.consumer.assignors: the first is that of groups whose members name none.
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     #: offset.metadata.max.bytes

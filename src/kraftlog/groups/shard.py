@@ -24,6 +24,7 @@ from kraftlog.groups import admin, join, members, offset_expiration, offsets, re
 from kraftlog.groups.consumer import heartbeat, sessions
 from kraftlog.groups.consumer.describe import describe_consumer_group
 from kraftlog.groups.consumer.group import ConsumerGroup
+from kraftlog.groups.consumer.settings import ConsumerGroupSettings, settings_of
 from kraftlog.groups.consumer.stored import KEYS
 from kraftlog.groups.group import Group, group_from_record
 from kraftlog.groups.messages import GroupResponse, WriteFailed, Written
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.groups.config import GroupConfig
-    from kraftlog.groups.consumer.topics import ClusterTopics
+    from kraftlog.groups.consumer.cluster_metadata import ClusterMetadata
     from kraftlog.groups.member import Member
     from kraftlog.groups.messages import RequestContext
     from kraftlog.groups.records import GroupRecord
@@ -74,10 +75,11 @@ class GroupShard:
     """A shard; replay alone changes its durable state, members and timers are in memory."""
 
     def __init__(
-        self, config: GroupConfig, new_member_id: Callable[[str], str], topics: ClusterTopics
+        self, config: GroupConfig, new_member_id: Callable[[str], str], topics: ClusterMetadata
     ) -> None:
         self.config = config
         self.topics = topics
+        self._default_settings = settings_of(config, {})
         #: Generates a unique member id with a prefix.
         self.new_member_id = new_member_id
         self.is_loaded = False
@@ -243,6 +245,10 @@ class GroupShard:
 
     def new_group(self, group_id: str, now: Now) -> Group:
         return self._add_group(Group(group_id, now))
+
+    def consumer_settings(self, group_id: str) -> ConsumerGroupSettings:
+        own = self.topics.group_configs(group_id)
+        return settings_of(self.config, own) if own else self._default_settings
 
     def apply_to_consumer_group(self, group_id: str, record: GroupRecord) -> None:
         """Apply a record of a decision, before its batch is committed."""

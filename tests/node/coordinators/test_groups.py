@@ -8,7 +8,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.config import GroupConfig
-from kraftlog.groups.consumer.topics import ClusterTopics
+from kraftlog.groups.consumer.cluster_metadata import ClusterMetadata
 from kraftlog.groups.shard import GroupShard, partition_of
 from kraftlog.metadata.image import Image
 from kraftlog.node.coordinators.group_coordinators import TOPIC
@@ -89,7 +89,7 @@ class Broker:
     def start_loading(self, group: str = "g") -> None:
         """Replace the group's shard by one that has not loaded its groups yet."""
         context = self.group_coordinators._shards[partition_of(group, PARTITIONS)]
-        context.shard = GroupShard(GroupConfig(), str, ClusterTopics(Image))
+        context.shard = GroupShard(GroupConfig(), str, ClusterMetadata(Image))
 
     def ask(self, api_key: int, version: int, **fields: Any) -> Any:
         """Send a request, run the node until it is idle, and return the response."""
@@ -547,7 +547,7 @@ def test_committed_transactions_in_the_log_take_effect() -> None:
         commit(5, 4, 7),
     ]
     now = Now(0, 0)
-    shard = GroupShard(GroupConfig(), str, ClusterTopics(Image))
+    shard = GroupShard(GroupConfig(), str, ClusterMetadata(Image))
     assert replay(shard, b"", now) == 0
     assert replay(shard, b"".join(batches), now) == 6
     stored = shard.durable.offsets.get("g", "t", 0)

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 def _assign_ranges(
     members: Mapping[str, MemberSubscription], topics: SubscribedTopics, /
 ) -> Generator[int, None, Assignments]:
-    """Assign each topic's partitions in contiguous ranges, in the order of the member ids."""
+    """Assign each topic's partitions in contiguous ranges, in the members' order."""
     assignments: Assignments = {member_id: {} for member_id in members}
     for topic_id in topics.partition_counts:
-        subscribers = sorted([each for each in members if topic_id in members[each].topic_ids])
+        subscribers = sorted(
+            [each for each in members if topic_id in members[each].topic_ids],
+            key=lambda each: _position(members[each]),
+        )
         size, larger = divmod(topics.partition_count(topic_id), max(len(subscribers), 1))
         first = 0
         for position, member_id in enumerate(subscribers):
@@ -32,6 +35,11 @@ def _assign_ranges(
             first = end
         yield len(subscribers)
     return assignments
+
+
+def _position(member: MemberSubscription) -> tuple[bool, str]:
+    """Static members come first, by their instance id; the others by their member id."""
+    return member.instance_id is None, member.instance_id or member.member_id
 
 
 #: The default of group.consumer.assignors: the first is that of members that name none.

@@ -10,8 +10,8 @@ from kraftlog.wire.messages import consumer_group_describe as api
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kraftlog.groups.consumer.interfaces import Shard
     from kraftlog.groups.consumer.member import ConsumerMember
-    from kraftlog.groups.interfaces import Shard
     from kraftlog.types import Uuid
 
 #: Types of members.

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.groups.consumer.group import ConsumerGroup
+    from kraftlog.groups.consumer.interfaces import Shard
     from kraftlog.groups.consumer.member import ConsumerMember
-    from kraftlog.groups.interfaces import Shard
     from kraftlog.types import Now
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.groups.consumer.group import Target
+    from kraftlog.groups.consumer.interfaces import Shard
     from kraftlog.groups.group import Group
-    from kraftlog.groups.interfaces import Shard
     from kraftlog.groups.messages import RequestContext
     from kraftlog.groups.records import GroupRecord
     from kraftlog.types import Now
@@ -148,7 +148,7 @@ class _Heartbeat:
         )
         response = _response(
             reconciled,
-            self._shard.config.consumer_heartbeat_interval_ms,
+            self._shard.consumer_settings(self._group_id).heartbeat_interval_ms,
             with_assignment=self._joins or is_full or reconciled.assigned != before.assigned,
         )
         shard, now = self._shard, self._now
@@ -274,7 +274,7 @@ class _Heartbeat:
             # The member takes the place of the one that it replaces, and its target.
             del members[self._replaced.member_id]
             targets[after.member_id] = targets.pop(self._replaced.member_id, {})
-        interval_ms = shard.config.consumer_assignment_interval_ms
+        interval_ms = shard.consumer_settings(self._group_id).assignment_interval_ms
         if group.target_epoch >= epoch or not target.may_assign(group, interval_ms, now):
             return group.target_epoch, targets.get(after.member_id, {})
         members[after.member_id] = after

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kraftlog.groups.consumer.group import ConsumerGroup
+    from kraftlog.groups.consumer.interfaces import Shard
     from kraftlog.groups.consumer.member import ConsumerMember
-    from kraftlog.groups.interfaces import Shard
     from kraftlog.types import Now
     from kraftlog.wire.messages.leave_group import MemberIdentity
 

@@ -10,8 +10,8 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.groups.consumer.group import ConsumerGroup
+    from kraftlog.groups.consumer.interfaces import Shard
     from kraftlog.groups.consumer.member import ConsumerMember
-    from kraftlog.groups.interfaces import Shard
     from kraftlog.types import Now
 
 
@@ -20,7 +20,7 @@ def restart(shard: Shard, group: ConsumerGroup, member_id: str, now: Now) -> Non
     timers = group.timers.get(member_id)
     if timers is None:
         timers = group.timers[member_id] = _new_timers(shard, group.group_id, member_id)
-    at = now.monotonic_ms + shard.config.consumer_session_timeout_ms
+    at = now.monotonic_ms + shard.consumer_settings(group.group_id).session_timeout_ms
     shard.timers.set(timers.session, at)
 
 

@@ -16,9 +16,9 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kraftlog.groups.consumer.cluster_metadata import ClusterMetadata
     from kraftlog.groups.consumer.group import ConsumerGroup, Target
     from kraftlog.groups.consumer.member import ConsumerMember
-    from kraftlog.groups.consumer.topics import ClusterTopics
     from kraftlog.groups.records import GroupRecord
     from kraftlog.metadata.values import TopicImage
     from kraftlog.types import Now, Uuid
@@ -38,7 +38,7 @@ def new_target(
     targets: Mapping[str, Target],
     epoch: int,
     assignor: str,
-    topics: ClusterTopics,
+    topics: ClusterMetadata,
     now: Now,
 ) -> tuple[dict[str, Target], list[GroupRecord]]:
     """The targets of these members, whose targets until now are `targets`, and their records."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.groups.consumer.group import ConsumerGroup
-    from kraftlog.groups.interfaces import Shard
+    from kraftlog.groups.consumer.interfaces import Shard
     from kraftlog.groups.records import GroupRecord
     from kraftlog.types import Now
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kraftlog.effects import LogLine, LogUnreadable, ReadLog
 from kraftlog.errors import CorruptBatchError, ErrorCode, InternalError, ProtocolError
 from kraftlog.groups.config import GroupConfig
-from kraftlog.groups.consumer.topics import ClusterTopics
+from kraftlog.groups.consumer.cluster_metadata import ClusterMetadata
 from kraftlog.groups.messages import GroupResponse, WriteFailed, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard, partition_of
 from kraftlog.metadata.changes import (
@@ -130,6 +130,18 @@ class GroupCoordinators(Part, MetadataPublisher):
             initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             max_size=settings.group_max_size,
             consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
+            consumer_session_limits_ms=(
+                settings.group_consumer_min_session_timeout_ms,
+                settings.group_consumer_max_session_timeout_ms,
+            ),
+            consumer_heartbeat_limits_ms=(
+                settings.group_consumer_min_heartbeat_interval_ms,
+                settings.group_consumer_max_heartbeat_interval_ms,
+            ),
+            consumer_assignment_limits_ms=(
+                settings.group_consumer_min_assignment_interval_ms,
+                settings.group_consumer_max_assignment_interval_ms,
+            ),
             consumer_heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
             consumer_max_size=settings.group_consumer_max_size,
             consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
@@ -139,7 +151,7 @@ class GroupCoordinators(Part, MetadataPublisher):
             offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
             offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
         )
-        self._topics = ClusterTopics(lambda: broker.image)
+        self._cluster_metadata = ClusterMetadata(lambda: broker.image)
         self._shards: dict[int, ShardContext] = {}
         #: The shards that requests have used since the last `settle`.
         self._used: dict[int, ShardContext] = {}
@@ -242,13 +254,13 @@ class GroupCoordinators(Part, MetadataPublisher):
 
     def changed(self, change: Change) -> None:
         if isinstance(change, (TopicCreated, TopicPublished, TopicRemoved)):
-            self._topics.changed(change.topic.id)
+            self._cluster_metadata.changed(change.topic.id)
         elif isinstance(change, PartitionChanged):
             before, after = change.before, change.after
             changed = after or before
             assert changed is not None, "a change has a state before it or after it"
             if before is None or after is None or before.replicas != after.replicas:
-                self._topics.changed(changed.topic_id)
+                self._cluster_metadata.changed(changed.topic_id)
         if isinstance(change, TopicRemoved):
             self._forget_offsets(change.topic, 0)
         elif isinstance(change, PartitionChanged) and change.after is None:
@@ -259,7 +271,7 @@ class GroupCoordinators(Part, MetadataPublisher):
                 self._forget_offsets(topic, topic.partition_count)
 
     def reloaded(self, before: Image) -> None:
-        self._topics.reloaded()
+        self._cluster_metadata.reloaded()
         for topic in before.topics.values():
             current = self._broker.image.topics.get(topic.id)
             count = 0 if current is None else current.partition_count
@@ -287,7 +299,7 @@ class GroupCoordinators(Part, MetadataPublisher):
         self._carry_out(context, now)
 
     def _new_shard(self) -> GroupShard:
-        return GroupShard(self._config, self._new_member_id, self._topics)
+        return GroupShard(self._config, self._new_member_id, self._cluster_metadata)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuid_text(self._broker.config.new_id())}"

@@ -1,4 +1,4 @@
-"""`ClusterTopics`: the topics of the cluster as consumer groups see them, and Kafka's hash of them.
+"""`ClusterMetadata`: what consumer groups know of topics, with Kafka's hash, and their configs.
 
 A group's record has the hash of the topics that its members subscribe to: their ids, names,
 partitions and the racks of these. A group with another hash gets a new assignment.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 
+from kraftlog.config.keys import GROUP
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import TopicImage
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 HASH_VERSION = 0
 
 
-class ClusterTopics:
-    """The topics of a broker's image, shared by its shards."""
+class ClusterMetadata:
+    """The topics and group configs of a broker's image, shared by its shards."""
 
     __slots__ = ("_hashes", "_image", "version")
 
@@ -47,6 +48,10 @@ class ClusterTopics:
 
     def with_id(self, topic_id: Uuid) -> TopicImage | None:
         return self._image().topics.get(topic_id)
+
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """The configs that are set on a group."""
+        return self._image().config(GROUP, group_id)
 
     def racks(self, topic: TopicImage) -> list[list[str]]:
         """The racks of each partition's replicas, for the brokers that have one."""

@@ -1,0 +1,260 @@
+"""Members of a consumer group of one broker, request by request, and responses without topic ids.
+
+The same calls on two brokers give equal results if the brokers decide equally.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.types import NULL_UUID
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages import consumer_group_heartbeat as heartbeats
+from kraftlog.wire.messages import delete_groups, describe_groups, list_groups
+from kraftlog.wire.messages import join_group as joins
+from kraftlog.wire.messages import leave_group as leaving
+from kraftlog.wire.messages import metadata as metadatas
+from kraftlog.wire.messages import offset_commit as commits
+from kraftlog.wire.messages import offset_fetch as fetches
+from kraftlog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from tests.time_limit import LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.types import Uuid
+    from kraftlog.wire.schema import Message
+
+#: What a member reports to own: nothing said, what it was given last, or other partitions.
+UNSAID, LAST = "unsaid", "last"
+Owned = "str | Mapping[str, Sequence[int]]"
+REBALANCE_MS = 600_000
+
+
+class GroupClient:
+    """The members of one group, on a connection to its broker."""
+
+    def __init__(self, address: str, group_id: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=LIMIT_S)
+        self._stream = self._socket.makefile("rb")
+        self.group_id = group_id
+        self.topic_ids: dict[str, Uuid] = {}
+        #: The epoch and the assignment that each member has from its last responses.
+        self.epochs: dict[str, int] = {}
+        self.assigned: dict[str, dict[str, list[int]]] = {}
+
+    def close(self) -> None:
+        self._stream.close()
+        self._socket.close()
+
+    def send(self, api_key: int, version: int, request: Message) -> Any:
+        api = APIS[api_key]
+        self._socket.sendall(b"".join(request_frame(api, version, 1, "client", request)))
+        (size,) = struct.unpack(">i", self._stream.read(4))
+        raw = self._stream.read(size)
+        return decode(api.response(), version, raw, 4 + api.response_header_version(version))
+
+    def learn_topics(self, *names: str) -> None:
+        request = metadatas.MetadataRequest(
+            topics=[metadatas.MetadataRequestTopic(name=name, topic_id=NULL_UUID) for name in names]
+        )
+        response = self.send(ApiKey.METADATA, 12, request)
+        for topic in response.topics:
+            self.topic_ids[topic.name] = topic.topic_id
+
+    # Heartbeats ----------------------------------------------------------------------------------
+
+    def heartbeat(
+        self,
+        member: str,
+        epoch: int | None = None,
+        *,
+        topics: Sequence[str] | None = None,
+        owned: Any = UNSAID,
+        instance: str | None = None,
+        assignor: str | None = None,
+        rack: str | None = None,
+        rebalance_ms: int = -1,
+        version: int = 1,
+    ) -> dict[str, Any]:
+        """Send a heartbeat, by default with the member's epoch; return the response."""
+        request = heartbeats.ConsumerGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=member,
+            member_epoch=self.epochs.get(member, 0) if epoch is None else epoch,
+            instance_id=instance,
+            rack_id=rack,
+            rebalance_timeout_ms=rebalance_ms,
+            subscribed_topic_names=topics,
+            server_assignor=assignor,
+            topic_partitions=self._owned(member, owned),
+        )
+        response = self.send(ApiKey.CONSUMER_GROUP_HEARTBEAT, version, request)
+        if not response.error_code:
+            self.epochs[member] = response.member_epoch
+            if response.assignment is not None:
+                self.assigned[member] = self._named(response.assignment.topic_partitions)
+        return {
+            "code": response.error_code,
+            "message": response.error_message,
+            "member": response.member_id,
+            "epoch": response.member_epoch,
+            "interval": response.heartbeat_interval_ms,
+            "assignment": None
+            if response.assignment is None
+            else self._named(response.assignment.topic_partitions),
+        }
+
+    def join(self, member: str, topics: Sequence[str], **fields: Any) -> dict[str, Any]:
+        """Send the first heartbeat of a member."""
+        fields = {"assignor": "range", "rebalance_ms": REBALANCE_MS, "owned": {}, **fields}
+        return self.heartbeat(member, 0, topics=topics, **fields)
+
+    def _owned(self, member: str, owned: Any) -> list[heartbeats.TopicPartitions] | None:
+        if owned == UNSAID:
+            return None
+        by_topic = self.assigned.get(member, {}) if owned == LAST else owned
+        return [
+            heartbeats.TopicPartitions(topic_id=self.topic_ids[name], partitions=indexes)
+            for name, indexes in by_topic.items()
+        ]
+
+    def _named(self, topics: Sequence[Any]) -> dict[str, list[int]]:
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        return {names[each.topic_id]: sorted(each.partitions) for each in topics}
+
+    # Other requests ------------------------------------------------------------------------------
+
+    def commit(
+        self, member: str, epoch: int, *partitions: tuple[str, int], version: int = 10
+    ) -> list[tuple[int, int]]:
+        """Commit offset 7 for each partition; return the error code of each."""
+        request = commits.OffsetCommitRequest(
+            group_id=self.group_id,
+            generation_id_or_member_epoch=epoch,
+            member_id=member,
+            topics=[
+                commits.OffsetCommitRequestTopic(
+                    name=name,
+                    topic_id=self.topic_ids[name] if version >= 10 else NULL_UUID,
+                    partitions=[
+                        commits.OffsetCommitRequestPartition(
+                            partition_index=index, committed_offset=7, committed_metadata=""
+                        )
+                    ],
+                )
+                for name, index in partitions
+            ],
+        )
+        response = self.send(ApiKey.OFFSET_COMMIT, version, request)
+        return [
+            (part.partition_index, part.error_code)
+            for topic in response.topics
+            for part in topic.partitions
+        ]
+
+    def fetch(
+        self, member: str | None, epoch: int, *, version: int = 9
+    ) -> tuple[int, dict[str, dict[int, int]]]:
+        """Fetch all offsets; return the error code and the offsets."""
+        group = fetches.OffsetFetchRequestGroup(
+            group_id=self.group_id, member_id=member, member_epoch=epoch, topics=None
+        )
+        response = self.send(
+            ApiKey.OFFSET_FETCH, version, fetches.OffsetFetchRequest(groups=[group])
+        )
+        [found] = response.groups
+        return found.error_code, {
+            topic.name: {
+                part.partition_index: part.committed_offset
+                for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+            }
+            for topic in sorted(found.topics, key=lambda topic: topic.name)
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """The group's description, with members in the order of their ids."""
+        request = ConsumerGroupDescribeRequest(
+            group_ids=[self.group_id], include_authorized_operations=False
+        )
+        [group] = self.send(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request).groups
+        members = {
+            member.member_id: {
+                **{
+                    name: getattr(member, name)
+                    for name in (
+                        "instance_id",
+                        "rack_id",
+                        "member_epoch",
+                        "client_id",
+                        "client_host",
+                        "subscribed_topic_regex",
+                        "member_type",
+                    )
+                },
+                "topics": sorted(member.subscribed_topic_names),
+                "assignment": self._named(member.assignment.topic_partitions),
+                "target": self._named(member.target_assignment.topic_partitions),
+            }
+            for member in sorted(group.members, key=lambda member: member.member_id)
+        }
+        return {
+            "code": group.error_code,
+            "message": group.error_message,
+            "state": group.group_state,
+            "epoch": group.group_epoch,
+            "target epoch": group.assignment_epoch,
+            "assignor": group.assignor_name,
+            "members": members,
+        }
+
+    def describe_as_classic(self, version: int = 6) -> tuple[int, str | None, str]:
+        request = describe_groups.DescribeGroupsRequest(groups=[self.group_id])
+        [group] = self.send(ApiKey.DESCRIBE_GROUPS, version, request).groups
+        return group.error_code, group.error_message, group.group_state
+
+    def listed(self, *, types: Sequence[str] = (), states: Sequence[str] = ()) -> list[Any]:
+        """The group in ListGroups, with its protocol type, state and type."""
+        request = list_groups.ListGroupsRequest(states_filter=states, types_filter=types)
+        response = self.send(ApiKey.LIST_GROUPS, 5, request)
+        return [
+            (each.protocol_type, each.group_state, each.group_type)
+            for each in response.groups
+            if each.group_id == self.group_id
+        ]
+
+    def delete(self) -> int:
+        request = delete_groups.DeleteGroupsRequest(groups_names=[self.group_id])
+        [result] = self.send(ApiKey.DELETE_GROUPS, 2, request).results
+        code: int = result.error_code
+        return code
+
+    def remove(self, *members: tuple[str, str | None]) -> tuple[int, list[int]]:
+        """Remove members, by id and instance id, with LeaveGroup."""
+        request = leaving.LeaveGroupRequest(
+            group_id=self.group_id,
+            members=[
+                leaving.MemberIdentity(member_id=member_id, group_instance_id=instance)
+                for member_id, instance in members
+            ],
+        )
+        response = self.send(ApiKey.LEAVE_GROUP, 5, request)
+        return response.error_code, [each.error_code for each in response.members]
+
+    def join_as_classic(self, member_id: str = "") -> int:
+        """The error code of a JoinGroup of the classic protocol."""
+        request = joins.JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=[joins.JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")],
+        )
+        code: int = self.send(ApiKey.JOIN_GROUP, 9, request).error_code
+        return code
