@@ -14,17 +14,20 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.messages import consumer_group_heartbeat as heartbeats
-from kraftlog.wire.messages import delete_groups, describe_groups, list_groups
+from kraftlog.wire.messages import consumer_protocol, delete_groups, describe_groups, list_groups
 from kraftlog.wire.messages import join_group as joins
 from kraftlog.wire.messages import leave_group as leaving
 from kraftlog.wire.messages import metadata as metadatas
 from kraftlog.wire.messages import offset_commit as commits
 from kraftlog.wire.messages import offset_fetch as fetches
+from kraftlog.wire.messages import sync_group as syncs
 from kraftlog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kraftlog.wire.messages.heartbeat import HeartbeatRequest
+from kraftlog.wire.record_frames import decode_consumer_protocol, encode_versioned
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kraftlog.types import Uuid
     from kraftlog.wire.schema import Message
@@ -33,6 +36,20 @@ if TYPE_CHECKING:
 UNSAID, LAST = "unsaid", "last"
 Owned = "str | Mapping[str, Sequence[int]]"
 REBALANCE_MS = 600_000
+MEMBER_ID_REQUIRED = 79
+
+
+def encoded_assignment(part: Mapping[str, Sequence[int]]) -> bytes:
+    """An assignment as a leader of the classic protocol sends it."""
+    message = consumer_protocol.ConsumerProtocolAssignment(
+        assigned_partitions=[
+            consumer_protocol.ConsumerProtocolAssignmentTopicPartition(
+                topic=topic, partitions=indexes
+            )
+            for topic, indexes in part.items()
+        ]
+    )
+    return encode_versioned(message, 3)
 
 
 class GroupClient:
@@ -47,6 +64,8 @@ class GroupClient:
         #: The epoch and the assignment that each member has from its last responses.
         self.epochs: dict[str, int] = {}
         self.assigned: dict[str, dict[str, list[int]]] = {}
+        #: The ids that members of the classic protocol got from the broker.
+        self.ids: dict[str, str] = {}
 
     def close(self) -> None:
         self._stream.close()
@@ -184,7 +203,7 @@ class GroupClient:
         )
         [group] = self.send(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request).groups
         members = {
-            member.member_id: {
+            self._name(member.member_id): {
                 **{
                     name: getattr(member, name)
                     for name in (
@@ -201,7 +220,7 @@ class GroupClient:
                 "assignment": self._named(member.assignment.topic_partitions),
                 "target": self._named(member.target_assignment.topic_partitions),
             }
-            for member in sorted(group.members, key=lambda member: member.member_id)
+            for member in sorted(group.members, key=lambda member: self._name(member.member_id))
         }
         return {
             "code": group.error_code,
@@ -245,6 +264,115 @@ class GroupClient:
         )
         response = self.send(ApiKey.LEAVE_GROUP, 5, request)
         return response.error_code, [each.error_code for each in response.members]
+
+    # The classic protocol ------------------------------------------------------------------------
+
+    def _name(self, member_id: str) -> str:
+        """The name of a member of the classic protocol, whose ids differ between brokers."""
+        return next((name for name, known in self.ids.items() if known == member_id), member_id)
+
+    def classic_join(
+        self, name: str, topics: Sequence[str], *, instance: str | None = None
+    ) -> tuple[int, int, str | None, bool]:
+        """Join, with the member's id if it has one, and as what it was assigned last.
+
+        Returns the error code, the generation, the protocol, and whether there are members.
+        """
+        owned = [
+            consumer_protocol.TopicPartition(topic=topic, partitions=indexes)
+            for topic, indexes in self.assigned.get(name, {}).items()
+        ]
+        subscription = consumer_protocol.ConsumerProtocolSubscription(
+            topics=topics, owned_partitions=owned, generation_id=self.epochs.get(name, -1)
+        )
+        metadata = encode_versioned(subscription, 3)
+        request = joins.JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=600_000,
+            member_id=self.ids.get(name, ""),
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocols=[joins.JoinGroupRequestProtocol(name="range", metadata=metadata)],
+        )
+        response = self.send(ApiKey.JOIN_GROUP, 9, request)
+        if response.error_code in {0, MEMBER_ID_REQUIRED}:
+            self.ids[name] = response.member_id
+        if not response.error_code:
+            self.epochs[name] = response.generation_id
+        has_members = bool(response.members)
+        return response.error_code, response.generation_id, response.protocol_name, has_members
+
+    def classic_sync(
+        self,
+        name: str,
+        assign: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+        *,
+        generation: int | None = None,
+        instance: str | None = None,
+    ) -> tuple[int, dict[str, list[int]] | None]:
+        """Sync, as a leader with the assignment of each member; return the member's own."""
+        request = syncs.SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.epochs[name] if generation is None else generation,
+            member_id=self.ids[name],
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[
+                syncs.SyncGroupRequestAssignment(
+                    member_id=self.ids[each], assignment=encoded_assignment(part)
+                )
+                for each, part in (assign or {}).items()
+            ],
+        )
+        response = self.send(ApiKey.SYNC_GROUP, 5, request)
+        if response.error_code:
+            return response.error_code, None
+        found: dict[str, list[int]] = {}
+        if response.assignment:
+            assignment = decode_consumer_protocol(
+                consumer_protocol.ConsumerProtocolAssignment, response.assignment
+            )
+            found = {each.topic: sorted(each.partitions) for each in assignment.assigned_partitions}
+        self.assigned[name] = found
+        return response.error_code, found
+
+    def classic_beat(
+        self, name: str, *, generation: int | None = None, instance: str | None = None
+    ) -> int:
+        request = HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self.epochs[name] if generation is None else generation,
+            member_id=self.ids[name],
+            group_instance_id=instance,
+        )
+        code: int = self.send(ApiKey.HEARTBEAT, 4, request).error_code
+        return code
+
+    def classic_leave(self, name: str) -> tuple[int, list[int]]:
+        return self.remove((self.ids[name], None))
+
+    def classic_commit(self, name: str, *partitions: tuple[str, int]) -> list[tuple[int, int]]:
+        return self.commit(self.ids[name], self.epochs[name], *partitions)
+
+    def described_as_classic(self) -> dict[str, Any]:
+        request = describe_groups.DescribeGroupsRequest(groups=[self.group_id])
+        [group] = self.send(ApiKey.DESCRIBE_GROUPS, 6, request).groups
+        return {
+            "code": group.error_code,
+            "state": group.group_state,
+            "protocol": group.protocol_data,
+            "members": {
+                self._name(member.member_id): (
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.member_assignment,
+                )
+                for member in sorted(group.members, key=lambda each: self._name(each.member_id))
+            },
+        }
 
     def join_as_classic(self, member_id: str = "") -> int:
         """The error code of a JoinGroup of the classic protocol."""

@@ -302,17 +302,117 @@ def heartbeat_until_assigned(client: GroupClient, member: str, epoch: int) -> No
         deadline.pause(0.01)
 
 
+# Groups that change their protocol -------------------------------------------------------------
+
+
+#: A member whose id comes after those that brokers make: assignors sort members by their ids.
+LATE = "~a"
+
+
+def make_classic_group(both: Both) -> None:
+    """One member of the classic protocol has all partitions of `six`."""
+    both.classic_join("p", ["six"])
+    assert both.classic_join("p", ["six"])[0] == 0
+    assert both.classic_sync("p", {"p": {"six": range(6)}}) == (0, {"six": [0, 1, 2, 3, 4, 5]})
+    assert both.classic_commit("p", ("six", 0)) == [(0, 0)]
+
+
+def test_a_classic_group_is_upgraded_and_back_under_its_members(both: Both) -> None:
+    make_classic_group(both)
+    assert both.join(LATE, ["six"])["assignment"] == {}
+    both.listed()
+    both.describe()
+    both.described_as_classic()
+    both.fetch(None, -1)
+    assert both.classic_commit("p", ("six", 5)) == [(5, 0)]
+    assert both.classic_beat("p") == 27
+    both.classic_sync("p")
+    both.classic_join("p", ["six"])
+    both.describe()
+    both.classic_beat("p")
+    assert both.classic_sync("p")[0] == 0
+    both.describe()
+    both.classic_beat("p")
+    both.heartbeat(LATE, owned=LAST)
+    both.classic_join("p", ["six"])
+    both.classic_sync("p")
+    both.heartbeat(LATE, owned=LAST)
+    both.describe()
+    both.classic_commit("p", ("six", 0))
+    both.classic_commit("p", ("six", 5))
+    both.classic_beat("p")
+    both.classic_beat("p", generation=1)
+    both.classic_sync("p", generation=1)
+    both.heartbeat(LATE, -1)
+    both.listed()
+    both.describe()
+    both.described_as_classic()
+    both.classic_beat("p")
+    both.classic_join("p", ["six"])
+    both.described_as_classic()
+    both.classic_sync("p", {"p": {"six": range(6)}})
+    both.described_as_classic()
+    both.fetch(None, -1)
+    both.classic_leave("p")
+    both.listed()
+
+
+def test_classic_members_join_a_consumer_group_and_leave_it(both: Both) -> None:
+    both.join(LATE, ["six"])
+    assert both.classic_join("p", ["six"])[0] == 79
+    both.describe()
+    both.classic_join("p", ["six"])
+    both.describe()
+    both.classic_sync("p")
+    both.classic_join("q", ["one", "six"], instance="j")
+    both.classic_join("q", ["one", "six"], instance="j")
+    both.classic_beat("p")
+    both.heartbeat(LATE, owned=LAST)
+    both.heartbeat(LATE, owned={"six": [0, 1]})
+    both.classic_beat("p")
+    for name, instance in (("p", None), ("q", "j")):
+        both.classic_join(name, ["one", "six"], instance=instance)
+        both.classic_sync(name, instance=instance)
+    both.heartbeat(LATE, owned=LAST)
+    both.describe()
+    both.remove(("", "j"))
+    both.describe()
+    both.classic_beat("p")
+    both.remove((LATE, None))
+    both.listed()
+    both.described_as_classic()
+
+
+def test_a_static_member_changes_its_protocol_and_back(both: Both) -> None:
+    both.classic_join("p", ["six"], instance="i")
+    both.classic_sync("p", {"p": {"six": range(6)}}, instance="i")
+    both.join(LATE, ["six"], instance="i")
+    both.describe()
+    both.listed()
+    both.classic_beat("p", instance="i")
+    both.heartbeat(LATE, owned=LAST, instance="i")
+    both.heartbeat(LATE, -2, instance="i")
+    both.classic_join("q", ["six"], instance="i")
+    both.listed()
+    both.described_as_classic()
+    both.classic_sync("q", instance="i")
+    both.classic_beat("q", instance="i")
+
+
 class Script:
     """Random members that mostly behave, sometimes with wrong epochs and partitions."""
 
     def __init__(self, both: Both, rng: Random) -> None:
         self._both, self._rng = both, rng
+        #: Of all member ids: see LATE.
+        self.prefix = ""
 
     def step(self) -> None:
         rng = self._rng
         member, instance = rng.choice(
             [("a", None), ("b", None), ("c", None), ("s", "i"), ("t", "i"), ("u", "j")]
         )
+        member = self.prefix + member
         known = self._both.kafka.epochs.get(member, 0)
         roll = rng.random()
         if roll < 0.2 or known <= 0:
@@ -336,6 +436,39 @@ class Script:
             self._both.commit(member, known + rng.choice([-1, 0, 0, 1]), *parts)
         else:
             self._both.fetch(member, known + rng.choice([-1, 0, 0]))
+
+
+class MixedScript(Script):
+    """A member of the classic protocol among those of the other; it is never one of several."""
+
+    def step(self) -> None:
+        both, rng = self._both, self._rng
+        roll = rng.random()
+        if roll < 0.6:
+            super().step()
+        elif roll < 0.75 or "p" not in both.kafka.ids or "p" not in both.kafka.epochs:
+            both.classic_join("p", rng.sample(sorted(TOPICS), rng.randint(1, 3)))
+        elif roll < 0.82:
+            both.classic_sync("p", {"p": {"one": range(4)}})
+        elif roll < 0.9:
+            both.classic_beat("p", generation=both.kafka.epochs["p"] - rng.choice([0, 0, 0, 1]))
+        elif roll < 0.97:
+            both.classic_commit("p", ("one", rng.randrange(4)))
+        else:
+            both.classic_leave("p")
+        if rng.random() < 0.1:
+            both.described_as_classic()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_members_of_both_protocols_get_equal_responses(both: Both, seed: int) -> None:
+    script = MixedScript(both, Random(seed))
+    script.prefix = "~"
+    for number in range(120):
+        script.step()
+        if number % 10 == 0:
+            both.describe()
+            both.listed()
 
 
 @pytest.mark.parametrize("seed", range(12))

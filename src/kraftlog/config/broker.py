@@ -308,5 +308,6 @@ class BrokerConfig:
     group_consumer_max_assignment_interval_ms: int = setting()
     group_consumer_assignors: list[str] = setting()
     group_consumer_max_size: int = setting()
+    group_consumer_migration_policy: str = setting()
     max_incremental_fetch_session_cache_slots: int = setting()
     producer_id_expiration_check_interval_ms: int = setting()

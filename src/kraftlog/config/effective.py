@@ -128,6 +128,10 @@ _BROKER = {
         for limit, adjective in (("max", "Largest"), ("min", "Smallest"))
     },
     "group.consumer.max.size": "Largest number of members in a consumer group.",
+    "group.consumer.migration.policy": (
+        "Which groups may change their protocol while they have members: upgrade, from classic to "
+        "consumer; downgrade, back; bidirectional; disabled."
+    ),
     "group.consumer.session.timeout.ms": (
         "Time without a heartbeat after which a member of a consumer group is removed."
     ),

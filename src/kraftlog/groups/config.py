@@ -30,6 +30,8 @@ class GroupConfig(Value):
     consumer_assignment_limits_ms: tuple[int, int] = (0, 15_000)
     #: group.consumer.assignors: the first is that of groups whose members name none.
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    #: group.consumer.migration.policy: which groups may change their protocol with members.
+    consumer_migration_policy: str = "bidirectional"
     #: offset.metadata.max.bytes
     offset_metadata_max_bytes: int = 4_096
     #: offsets.retention.minutes, in milliseconds, and offsets.retention.check.interval.ms

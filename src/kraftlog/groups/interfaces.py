@@ -8,11 +8,13 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     from kraftlog.groups.config import GroupConfig
     from kraftlog.groups.consumer.cluster_metadata import ClusterMetadata
     from kraftlog.groups.consumer.group import ConsumerGroup
+    from kraftlog.groups.consumer.member import ConsumerMember
     from kraftlog.groups.consumer.settings import ConsumerGroupSettings
     from kraftlog.groups.group import Group
     from kraftlog.groups.member import Member
@@ -50,6 +52,20 @@ if TYPE_CHECKING:
         def remove_member(self, group: Group, member_id: str) -> Member | None: ...
         def fail_pending_requests(self, group: Group, code: int) -> None: ...
         def drop(self, group: Group) -> None: ...
+        def adopt(self, group: Group) -> None: ...
+        def retire_classic_group(self, group_id: str, now: Now) -> None: ...
+        def become_classic_group(
+            self,
+            group: ConsumerGroup,
+            leaving: Sequence[ConsumerMember],
+            joining: ConsumerMember | None,
+            first_records: list[GroupRecord],
+            rebalances: bool,
+            now: Now,
+            pending: object,
+            response: Any,
+            error_response: Callable[[int], Any] | None,
+        ) -> None: ...
         def apply_to_consumer_group(self, group_id: str, record: GroupRecord) -> None: ...
         def rebuild_consumer_group(self, group_id: str, now: Now) -> None: ...
         def drop_if_unused(self, group: Group) -> None: ...

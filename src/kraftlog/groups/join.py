@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups import members, rebalance
+from kraftlog.groups.consumer import classic_members
 from kraftlog.groups.consumer.records import removed_group
 from kraftlog.groups.group import Group
 from kraftlog.groups.member import Member, protocols_of, rebalance_timeout_of
@@ -48,11 +49,21 @@ def join(
         config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms
     ):
         return shard.respond(pending, error_response(member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+    consumer_group = shard.consumer_groups.get(request.group_id)
+    if consumer_group is not None and consumer_group.members:
+        return classic_members.join(shard, pending, context, consumer_group, request, now)
+    return _join_classic_group(shard, pending, context, request, now)
+
+
+def _join_classic_group(
+    shard: Shard, pending: object, context: RequestContext, request: JoinGroupRequest, now: Now
+) -> None:
+    member_id = request.member_id
     group = shard.groups.get(request.group_id)
     consumer_group = shard.consumer_groups.get(request.group_id)
     tombstones: list[GroupRecord] = []
     if consumer_group is not None:
-        code = _obstacle_to_replacing(shard, consumer_group, request, now)
+        code = _obstacle_to_replacing(shard, request, now)
         if code:
             return shard.respond(pending, error_response(member_id, code))
         tombstones = begin_replacing(shard, consumer_group)
@@ -122,12 +133,8 @@ def _all_members(group: Group) -> tuple[JoinGroupResponseMember, ...]:
     )
 
 
-def _obstacle_to_replacing(
-    shard: Shard, consumer_group: ConsumerGroup, request: JoinGroupRequest, now: Now
-) -> int:
-    """The error code for a member that cannot join in the place of a consumer group, or NONE."""
-    if consumer_group.members:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+def _obstacle_to_replacing(shard: Shard, request: JoinGroupRequest, now: Now) -> int:
+    """The error code for a member that cannot replace an empty consumer group, or NONE."""
     if request.member_id != NO_MEMBER_ID:
         return ErrorCode.UNKNOWN_MEMBER_ID
     return _join_error(shard, Group(request.group_id, now), request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups import rebalance
+from kraftlog.groups.consumer import classic_members
 from kraftlog.groups.consumer.leaving import leave as leave_consumer_group
 from kraftlog.groups.pending_writes import coordinator_error
 from kraftlog.groups.records import group_record
@@ -33,6 +34,10 @@ SEVERAL_SINCE = 3
 
 
 def sync(shard: Shard, pending: object, request: SyncGroupRequest, now: Now) -> None:
+    consumer_group = shard.consumer_groups.get(request.group_id)
+    if consumer_group is not None:
+        classic_members.sync(shard, pending, consumer_group, request, now)
+        return
     group = shard.groups.get(request.group_id)
     code = _sync_error(group, request)
     if code or group is None:
@@ -129,6 +134,10 @@ def _assignment(group: Group, member: Member) -> SyncGroupResponse:
 
 
 def heartbeat(shard: Shard, pending: object, request: HeartbeatRequest, now: Now) -> None:
+    consumer_group = shard.consumer_groups.get(request.group_id)
+    if consumer_group is not None:
+        classic_members.heartbeat(shard, pending, consumer_group, request, now)
+        return
     group = shard.groups.get(request.group_id)
     if group is None:
         code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID

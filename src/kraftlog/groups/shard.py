@@ -26,6 +26,7 @@ from kraftlog.groups.consumer.describe import describe_consumer_group
 from kraftlog.groups.consumer.group import ConsumerGroup
 from kraftlog.groups.consumer.settings import ConsumerGroupSettings, settings_of
 from kraftlog.groups.consumer.stored import KEYS
+from kraftlog.groups.downgrade import become_classic_group
 from kraftlog.groups.group import Group, group_from_record
 from kraftlog.groups.messages import GroupResponse, WriteFailed, Written
 from kraftlog.groups.pending_writes import PendingWrites
@@ -260,6 +261,26 @@ class GroupShard:
             del self.consumer_groups[group_id]
             sessions.cancel_all(self, group)
 
+    def retire_classic_group(self, group_id: str, now: Now) -> None:
+        """Make a classic group Dead, as a consumer group is in its place; its members stay there.
+
+        They learn with their pending requests that they have to join again.
+        """
+        classic = self.groups.get(group_id)
+        if classic is None or classic.state == GroupState.DEAD:
+            return
+        self.fail_pending_requests(classic, ErrorCode.REBALANCE_IN_PROGRESS)
+        for member_id in [*classic.members, *classic.pending_joins]:
+            self.remove_member(classic, member_id)
+        self.timers.cancel(classic.join_timer)
+        self.timers.cancel(classic.sync_timer)
+        classic.enter(GroupState.DEAD, now)
+        sessions.restart_all(self, self.consumer_groups[group_id], now)
+
+    def become_classic_group(self, *arguments: Any) -> None:
+        """Replace a consumer group whose members all speak the classic protocol."""
+        become_classic_group(self, *arguments)
+
     def rebuild_consumer_group(self, group_id: str, now: Now) -> None:
         """Build a group from its committed records and its pending batches; see ConsumerGroup."""
         group = self.consumer_groups.setdefault(group_id, ConsumerGroup(group_id))
@@ -275,10 +296,10 @@ class GroupShard:
         if stored is None and not pending:
             del self.consumer_groups[group_id]
             sessions.cancel_all(self, group)
-            if classic is None:
-                self._rebuild(group_id, now)
-            elif classic.state == GroupState.DEAD:
-                classic.enter(GroupState.EMPTY, now)
+            if classic is not None and classic.state == GroupState.DEAD:
+                # It was retired for a consumer group that is lost.
+                self.drop(classic)
+            self._rebuild(group_id, now)
         elif self.consumer_groups.get(group_id) is group:
             sessions.cancel_removed(self, group)
             sessions.restart_all(self, group, now)
@@ -364,6 +385,10 @@ class GroupShard:
         if len(group.members) > self.config.max_size:
             # The limit was lowered: a rebalance removes members after their last commits.
             rebalance.prepare(self, group, now)
+
+    def adopt(self, group: Group) -> None:
+        """Coordinate a group that was made from another one."""
+        self._add_group(group)
 
     def _add_group(self, group: Group) -> Group:
         group.join_timer = Timer(lambda now: rebalance.join_phase_timed_out(self, group, now))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.groups.consumer import records, sessions
+from kraftlog.groups.consumer import downgrade, records, sessions
 from kraftlog.groups.consumer.writes import write
 from kraftlog.value import TYPE_CHECKING
 
@@ -26,6 +26,11 @@ def fence(
     error_response: Callable[[int], Any] | None = None,
 ) -> None:
     """Remove members; what they had is free, and the others get it with the next epoch."""
+    if downgrade.is_possible(shard, group, members):
+        shard.become_classic_group(
+            group, members, None, [], True, now, pending, response, error_response
+        )
+        return
     group_id = group.group_id
     new_records = [
         record

@@ -13,6 +13,7 @@ from __future__ import annotations
 from kraftlog.groups.consumer.member import new_member
 from kraftlog.groups.consumer.states import ConsumerGroupState
 from kraftlog.groups.consumer.stored import name_in
+from kraftlog.groups.timers import Timer
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages import consumer_group_records as messages
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
     from kraftlog.groups.consumer.member import ConsumerMember
     from kraftlog.groups.consumer.stored import StoredConsumerGroup
-    from kraftlog.groups.timers import Timer
-    from kraftlog.types import Uuid
+    from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
     Target = Mapping[Uuid, frozenset[int]]
@@ -41,13 +41,19 @@ class ResolvedRegex(Value):
 
 
 class MemberTimers:
-    """The timers of a member; the rebalance timer runs while it has partitions to revoke."""
+    """The timers of a member.
 
-    __slots__ = ("rebalance", "session")
+    `rebalance` runs while it has partitions to revoke. A classic member, which cannot say that it
+    has revoked them, has time to join again instead, and then to get its assignment: `join` and
+    `sync`.
+    """
 
-    def __init__(self, session: Timer, rebalance: Timer) -> None:
-        self.session = session
-        self.rebalance = rebalance
+    __slots__ = ("join", "rebalance", "session", "sync")
+
+    def __init__(self, fence: Callable[[Now], None]) -> None:
+        """`fence` removes the member."""
+        self.session, self.rebalance = Timer(fence), Timer(fence)
+        self.join, self.sync = Timer(fence), Timer(fence)
 
 
 class ConsumerGroup:

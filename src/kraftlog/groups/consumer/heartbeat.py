@@ -8,10 +8,9 @@ that are one batch.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups.consumer import fencing, records, sessions, target
+from kraftlog.groups.consumer import fencing, records
+from kraftlog.groups.consumer.decision import Decision
 from kraftlog.groups.consumer.group import ConsumerGroup
-from kraftlog.groups.consumer.member import ConsumerMember, new_member
-from kraftlog.groups.consumer.reconciliation import Reconciliation
 from kraftlog.groups.consumer.refused import RefusedRequestError
 from kraftlog.groups.consumer.requests import check, check_epoch, check_instance
 from kraftlog.groups.consumer.states import (
@@ -19,18 +18,16 @@ from kraftlog.groups.consumer.states import (
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
 )
+from kraftlog.groups.consumer.upgrade import upgraded
 from kraftlog.groups.consumer.writes import write
-from kraftlog.groups.records import group_tombstone
-from kraftlog.groups.states import GroupState
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import consumer_group_heartbeat as api
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.groups.consumer.group import Target
     from kraftlog.groups.consumer.interfaces import Shard
-    from kraftlog.groups.group import Group
+    from kraftlog.groups.consumer.member import ConsumerMember
     from kraftlog.groups.messages import RequestContext
     from kraftlog.groups.records import GroupRecord
     from kraftlog.types import Now
@@ -48,7 +45,7 @@ def heartbeat(
         if request.member_epoch in {LEAVE_EPOCH, LEAVE_STATIC_EPOCH}:
             _leave(shard, pending, request, now)
         else:
-            _Heartbeat(shard, context, request, now).carry_out(pending)
+            _beat(shard, pending, context, request, now)
     except RefusedRequestError as error:
         shard.respond(pending, error_response(error.code, error.message))
 
@@ -78,253 +75,104 @@ def _response(
     )
 
 
-class _Heartbeat:
-    """The decision on one heartbeat of a member that joins or stays."""
+def _beat(
+    shard: Shard,
+    pending: object,
+    context: RequestContext,
+    request: api.ConsumerGroupHeartbeatRequest,
+    now: Now,
+) -> None:
+    """Decide the heartbeat of a member that joins or stays."""
+    group, first_records = _group_of(shard, request)
+    decision = Decision(shard, group, first_records, now)
+    decision.check_size(request.member_id, request.instance_id)
+    before = _member(shard, decision, request)
+    after = _updated(before, context, request)
+    has_subscription_changed = decision.change_metadata(before, after)
+    must_rise = has_subscription_changed or decision.prefers_another_assignor(before, after)
+    epoch = decision.group_epoch(before, after, must_rise=must_rise)
+    reconciled = decision.reconciled(
+        after,
+        *decision.target(epoch, before, after),
+        request.topic_partitions,
+        has_subscription_changed=has_subscription_changed,
+    )
+    is_full = (
+        request.rebalance_timeout_ms != -1
+        and (
+            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        )
+        and request.topic_partitions is not None
+    )
+    joins = request.member_epoch == JOIN_EPOCH
+    response = _response(
+        reconciled,
+        shard.consumer_settings(group.group_id).heartbeat_interval_ms,
+        with_assignment=joins or is_full or reconciled.assigned != before.assigned,
+    )
+    write(shard, group, decision.records, pending, response, error_response, now)
+    shard.retire_classic_group(group.group_id, now)
+    decision.accepted(reconciled, has_moved=reconciled != after)
 
-    def __init__(
-        self,
-        shard: Shard,
-        context: RequestContext,
-        request: api.ConsumerGroupHeartbeatRequest,
-        now: Now,
-    ) -> None:
-        self._shard, self._context, self._request, self._now = shard, context, request, now
-        self._records: list[GroupRecord] = []
-        self._group = self._find_group()
-        self._group_id = request.group_id
-        #: The member that the request's member replaces, as the same static member.
-        self._replaced: ConsumerMember | None = None
-        #: The version of the topics with which the group's hash is compared; -1: not at all.
-        self._compared_version = -1
 
-    @property
-    def _joins(self) -> bool:
-        return self._request.member_epoch == JOIN_EPOCH
-
-    def _find_group(self) -> ConsumerGroup:
-        shard, group_id = self._shard, self._request.group_id
-        group = shard.consumer_groups.get(group_id)
-        if group is not None:
-            return group
-        if not self._joins:
-            is_classic = group_id in shard.groups
-            raise RefusedRequestError(
-                ErrorCode.GROUP_ID_NOT_FOUND,
-                f"Group {group_id} is not a consumer group."
-                if is_classic
-                else f"Consumer group {group_id} not found.",
-            )
-        classic = shard.groups.get(group_id)
+def _group_of(
+    shard: Shard, request: api.ConsumerGroupHeartbeatRequest
+) -> tuple[ConsumerGroup, list[GroupRecord]]:
+    """The group, or the one that a joining member makes, and the records that make it."""
+    group_id = request.group_id
+    group = shard.consumer_groups.get(group_id)
+    if group is not None:
+        return group, []
+    classic = shard.groups.get(group_id)
+    if request.member_epoch != JOIN_EPOCH:
+        what = f"Consumer group {group_id} not found."
         if classic is not None:
-            self._records += _replaced_classic_group(classic)
-        return ConsumerGroup(group_id)
+            what = f"Group {group_id} is not a consumer group."
+        raise RefusedRequestError(ErrorCode.GROUP_ID_NOT_FOUND, what)
+    if classic is None:
+        return ConsumerGroup(group_id), []
+    return upgraded(shard, classic)
 
-    def carry_out(self, pending: object) -> None:
-        request, group = self._request, self._group
-        self._check_size()
-        before = self._member()
-        after = self._updated(before)
-        names_changed = after.topic_names != before.topic_names
-        if after != before:
-            self._records.append(records.member_metadata(self._group_id, after))
-        regex_changed = (after.topic_regex or "") != (before.topic_regex or "")
-        if regex_changed and group.regex_counts.get(before.topic_regex or "") == 1:
-            self._records.append(records.removed_regex(self._group_id, before.topic_regex or ""))
-        epoch = self._group_epoch(before, after, must_rise=names_changed or regex_changed)
-        target_epoch, target_of_member = self._target(epoch, before, after)
-        reconciled = self._reconciled(
-            after,
-            target_epoch,
-            target_of_member,
-            has_subscription_changed=names_changed or regex_changed,
-        )
-        is_full = (
-            request.rebalance_timeout_ms != -1
-            and (
-                request.subscribed_topic_names is not None
-                or request.subscribed_topic_regex is not None
-            )
-            and request.topic_partitions is not None
-        )
-        response = _response(
-            reconciled,
-            self._shard.consumer_settings(self._group_id).heartbeat_interval_ms,
-            with_assignment=self._joins or is_full or reconciled.assigned != before.assigned,
-        )
-        shard, now = self._shard, self._now
-        write(shard, group, self._records, pending, response, error_response, now)
-        classic = shard.groups.get(self._group_id)
-        if classic is not None and classic.state != GroupState.DEAD:
-            classic.enter(GroupState.DEAD, now)
-        group.checked_version = max(group.checked_version, self._compared_version)
-        sessions.restart(shard, group, reconciled.member_id, now)
-        if reconciled != after:
-            sessions.set_rebalance_timeout(shard, group, reconciled, now)
 
-    # The member ----------------------------------------------------------------------------------
-
-    def _check_size(self) -> None:
-        request, group = self._request, self._group
-        limit = self._shard.config.consumer_max_size
-        is_known = request.instance_id in group.static_members or request.member_id in group.members
-        if len(group.members) >= limit and not is_known:
-            raise RefusedRequestError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The consumer group has reached its maximum capacity of {limit} members.",
-            )
-
-    def _member(self) -> ConsumerMember:
-        """The member as it was, or a new one."""
-        request, group = self._request, self._group
-        member_id = request.member_id or self._shard.new_member_id("").removeprefix("-")
+def _member(
+    shard: Shard, decision: Decision, request: api.ConsumerGroupHeartbeatRequest
+) -> ConsumerMember:
+    """The member as it was, or a new one."""
+    group = decision.group
+    if request.member_epoch == JOIN_EPOCH:
+        member_id = request.member_id or shard.new_member_id("").removeprefix("-")
         if request.instance_id is None:
-            member = group.members.get(member_id)
-            if member is None:
-                if self._joins:
-                    return new_member(member_id)
-                raise _unknown(member_id, self._group_id)
-            check_epoch(member, request)
-            return member
-        static = group.static_member(request.instance_id)
-        if not self._joins:
-            member = check_instance(static, request)
-            check_epoch(member, request)
-            return member
-        if static is None:
-            return group.members.get(member_id) or new_member(member_id)
-        return self._replacement(static, member_id)
-
-    def _replacement(self, static: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member that returns, under another id, to the assignment that it left."""
-        if static.epoch != LEAVE_STATIC_EPOCH and static.classic is None:
-            raise RefusedRequestError(
-                ErrorCode.UNRELEASED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {static.instance_id} cannot join the "
-                f"group because the instance id is owned by {static.member_id} member.",
-            )
-        member = static.replace(member_id=member_id, epoch=0, previous_epoch=0)
-        self._replaced = static
-        target_of_member = self._group.targets.get(static.member_id, {})
-        self._records += [
-            *records.removed_member(self._group_id, static.member_id),
-            records.member_metadata(self._group_id, member),
-            records.target_of_member(self._group_id, member_id, target_of_member),
-            records.current_assignment(self._group_id, member),
-        ]
-        return member
-
-    def _updated(self, member: ConsumerMember) -> ConsumerMember:
-        """The member with what the request gives; what it leaves out stays."""
-        request = self._request
-        given: dict[str, Any] = {
-            "instance_id": request.instance_id,
-            "rack_id": request.rack_id,
-            "server_assignor": request.server_assignor,
-            "topic_regex": request.subscribed_topic_regex,
-        }
-        changes = {name: value for name, value in given.items() if value is not None}
-        if request.rebalance_timeout_ms != -1:
-            changes["rebalance_timeout_ms"] = request.rebalance_timeout_ms
-        if request.subscribed_topic_names is not None:
-            changes["topic_names"] = frozenset(request.subscribed_topic_names)
-        return member.replace(
-            client_id=self._context.client_id,
-            client_host=self._context.client_host,
-            classic=None,
-            **changes,
-        )
-
-    # The group's epoch and the target assignment --------------------------------------------------
-
-    def _group_epoch(
-        self, before: ConsumerMember, after: ConsumerMember, *, must_rise: bool
-    ) -> int:
-        """The group's epoch: another one if the members, their wishes or the topics changed."""
-        group, topics = self._group, self._shard.topics
-        default = self._shard.config.consumer_assignors[0]
-        must_rise = must_rise or group.preferred_assignor(default) != group.preferred_assignor(
-            default, self._counted(before), after
-        )
-        if not must_rise and group.checked_version == topics.version:
-            return group.epoch
-        counted = self._counted(before)
-        names = group.topics_after([] if counted is None else [counted], after)
-        metadata_hash = topics.hash_of(names)
-        self._compared_version = topics.version
-        epoch = group.epoch
-        if must_rise or metadata_hash != group.metadata_hash:
-            epoch += 1
-            self._records.append(records.group_epoch(self._group_id, epoch, metadata_hash))
-        if group.has_partition_metadata:
-            self._records.append(records.removed_partition_metadata(self._group_id))
-        return epoch
-
-    def _counted(self, before: ConsumerMember) -> ConsumerMember | None:
-        """The member that the group counts and that the request's member replaces."""
-        return self._replaced or self._group.members.get(before.member_id)
-
-    def _target(
-        self, epoch: int, before: ConsumerMember, after: ConsumerMember
-    ) -> tuple[int, Target]:
-        """The epoch of the target assignment, and the member's part of it."""
-        shard, group, now = self._shard, self._group, self._now
-        targets = dict(group.targets)
-        members = dict(group.members)
-        if self._replaced is not None:
-            # The member takes the place of the one that it replaces, and its target.
-            del members[self._replaced.member_id]
-            targets[after.member_id] = targets.pop(self._replaced.member_id, {})
-        interval_ms = shard.consumer_settings(self._group_id).assignment_interval_ms
-        if group.target_epoch >= epoch or not target.may_assign(group, interval_ms, now):
-            return group.target_epoch, targets.get(after.member_id, {})
-        members[after.member_id] = after
-        assignor = group.preferred_assignor(
-            shard.config.consumer_assignors[0], self._counted(before), after
-        )
-        assigned, new_records = target.new_target(
-            group, members, targets, epoch, assignor, shard.topics, now
-        )
-        self._records += new_records
-        return epoch, assigned.get(after.member_id, {})
-
-    def _reconciled(
-        self,
-        member: ConsumerMember,
-        target_epoch: int,
-        target_of_member: Target,
-        *,
-        has_subscription_changed: bool,
-    ) -> ConsumerMember:
-        """The member after its next step towards the target."""
-        if not has_subscription_changed and member.is_reconciled_to(target_epoch):
-            return member
-        group, topics = self._group, self._shard.topics
-        names = group.topics_of(member)
-
-        def is_subscribed(topic_id: bytes) -> bool:
-            topic = topics.with_id(topic_id)
-            return topic is not None and topic.name in names
-
-        reconciled = Reconciliation(
-            group, target_epoch, target_of_member, is_subscribed, self._request.topic_partitions
-        ).next_member(member, has_subscription_changed=has_subscription_changed)
-        if reconciled != member:
-            self._records.append(records.current_assignment(self._group_id, reconciled))
-        return reconciled
+            return decision.joining_member(member_id)
+        return decision.joining_static_member(member_id, request.instance_id, speaks_classic=False)
+    if request.instance_id is not None:
+        member = check_instance(group.static_member(request.instance_id), request)
+    else:
+        found = group.members.get(request.member_id)
+        if found is None:
+            raise _unknown(request.member_id, group.group_id)
+        member = found
+    check_epoch(member, request)
+    return member
 
 
-def _replaced_classic_group(group: Group) -> list[GroupRecord]:
-    """The tombstone of an empty classic group, whose place a consumer group takes."""
-    if group.state == GroupState.DEAD:
-        what = f"Group {group.group_id} is being deleted."
-        raise RefusedRequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, what)
-    if group.state != GroupState.EMPTY:
-        raise RefusedRequestError(
-            ErrorCode.GROUP_ID_NOT_FOUND,
-            f"Cannot upgrade classic group {group.group_id} to consumer group because online "
-            "upgrade is disabled.",
-        )
-    return [group_tombstone(group.group_id)]
+def _updated(
+    member: ConsumerMember, context: RequestContext, request: api.ConsumerGroupHeartbeatRequest
+) -> ConsumerMember:
+    """The member with what the request gives; what it leaves out stays."""
+    given: dict[str, Any] = {
+        "instance_id": request.instance_id,
+        "rack_id": request.rack_id,
+        "server_assignor": request.server_assignor,
+        "topic_regex": request.subscribed_topic_regex,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    if request.rebalance_timeout_ms != -1:
+        changes["rebalance_timeout_ms"] = request.rebalance_timeout_ms
+    if request.subscribed_topic_names is not None:
+        changes["topic_names"] = frozenset(request.subscribed_topic_names)
+    return member.replace(
+        client_id=context.client_id, client_host=context.client_host, classic=None, **changes
+    )
 
 
 # Leaving --------------------------------------------------------------------------------------

@@ -20,8 +20,32 @@ def restart(shard: Shard, group: ConsumerGroup, member_id: str, now: Now) -> Non
     timers = group.timers.get(member_id)
     if timers is None:
         timers = group.timers[member_id] = _new_timers(shard, group.group_id, member_id)
-    at = now.monotonic_ms + shard.consumer_settings(group.group_id).session_timeout_ms
-    shard.timers.set(timers.session, at)
+    classic = group.members[member_id].classic
+    timeout_ms = (
+        shard.consumer_settings(group.group_id).session_timeout_ms
+        if classic is None
+        else classic.session_timeout_ms
+    )
+    shard.timers.set(timers.session, now.monotonic_ms + timeout_ms)
+
+
+def await_join(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
+    """Give a classic member time to join again, unless it has been told before."""
+    timer = group.timers[member.member_id].join
+    if timer.at is None:
+        shard.timers.set(timer, now.monotonic_ms + member.rebalance_timeout_ms)
+
+
+def await_sync(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
+    """Give a classic member that has joined time to fetch its assignment."""
+    timers = group.timers[member.member_id]
+    shard.timers.cancel(timers.join)
+    shard.timers.set(timers.sync, now.monotonic_ms + member.rebalance_timeout_ms)
+
+
+def synced(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now: Now) -> None:
+    shard.timers.cancel(group.timers[member.member_id].sync)
+    restart(shard, group, member.member_id, now)
 
 
 def set_rebalance_timeout(
@@ -49,8 +73,8 @@ def restart_all(shard: Shard, group: ConsumerGroup, now: Now) -> None:
 def cancel(shard: Shard, group: ConsumerGroup, member_id: str) -> None:
     timers = group.timers.pop(member_id, None)
     if timers is not None:
-        shard.timers.cancel(timers.session)
-        shard.timers.cancel(timers.rebalance)
+        for timer in (timers.session, timers.rebalance, timers.join, timers.sync):
+            shard.timers.cancel(timer)
 
 
 def cancel_all(shard: Shard, group: ConsumerGroup) -> None:
@@ -65,9 +89,4 @@ def cancel_removed(shard: Shard, group: ConsumerGroup) -> None:
 
 
 def _new_timers(shard: Shard, group_id: str, member_id: str) -> MemberTimers:
-    session = Timer(lambda later: fencing.fence_member(shard, group_id, member_id, later))
-    return MemberTimers(session, Timer(_nothing))
-
-
-def _nothing(now: Now) -> None:
-    """The action of a rebalance timer that is not set."""
+    return MemberTimers(lambda later: fencing.fence_member(shard, group_id, member_id, later))

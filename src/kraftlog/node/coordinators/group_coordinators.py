@@ -146,6 +146,7 @@ class GroupCoordinators(Part, MetadataPublisher):
             consumer_max_size=settings.group_consumer_max_size,
             consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
             consumer_assignors=tuple(settings.group_consumer_assignors),
+            consumer_migration_policy=settings.group_consumer_migration_policy.lower(),
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
             offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
