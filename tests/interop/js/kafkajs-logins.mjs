@@ -7,7 +7,7 @@ const { Kafka, logLevel } = kafkajs
 
 const client = (it) => new Kafka({
   clientId: 'kafkajs', brokers: [it.address], logLevel: logLevel.NOTHING,
-  connectionTimeout: LIMIT_MS, requestTimeout: LIMIT_MS, retry: { retries: 0 },
+  connectionTimeout: LIMIT_MS, requestTimeout: LIMIT_MS, retry: { retries: it.gets_in ? 5 : 0 },
   ssl: it.ca ? { ca: read(it.ca), cert: read(it.certificate), key: read(it.key) } : undefined,
   sasl: it.mechanism
     ? {

@@ -4,7 +4,7 @@ import { Consumer, Producer, stringDeserializers, stringSerializers } from '@pla
 import { LIMIT_MS, read, TOPIC, tryCases } from './logins.mjs'
 
 const options = (it) => ({
-  clientId: 'platformatic', bootstrapBrokers: [it.address], strict: false, retries: 0,
+  clientId: 'platformatic', bootstrapBrokers: [it.address], strict: false, retries: it.gets_in ? 5 : 0,
   connectTimeout: LIMIT_MS, requestTimeout: LIMIT_MS,
   tls: it.ca ? { ca: read(it.ca), cert: read(it.certificate), key: read(it.key) } : undefined,
   sasl: it.mechanism
