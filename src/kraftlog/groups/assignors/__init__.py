@@ -1,0 +1,1 @@
+"""Server-side assignors: which member of a consumer group gets which partitions."""
