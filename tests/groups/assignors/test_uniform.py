@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -136,3 +139,28 @@ def test_no_step_of_a_large_group_costs_more_than_a_few_ms(name: str, homogeneou
     costs = list(BUILTIN_ASSIGNORS[name](members, topics))
     assert max(costs) <= 1_500
     assert len(costs) > 20
+
+
+IN_ORDER = """
+from random import Random
+from tests.groups.assignors.random_groups import RandomGroup
+for homogeneous in (True, False):
+    for name in ("uniform", "range"):
+        for one in RandomGroup(Random(1), homogeneous, name).run(3):
+            for member, topics in one.result.items():
+                print(member, [(topic.hex(), sorted(each)) for topic, each in topics.items()])
+"""
+
+
+def test_members_and_topics_have_the_same_order_in_each_process() -> None:
+    """Records are written in this order, and runs of the simulator must be reproducible."""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", IN_ORDER],
+            capture_output=True,
+            check=True,
+            env={"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1

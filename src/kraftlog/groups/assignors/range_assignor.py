@@ -38,15 +38,20 @@ def assign_ranges(
             yield cost
             cost = 0
     ranges = {
-        topic_id: Ranges(topics.partition_count(topic_id), count)
-        for topic_id, count in subscriber_counts.items()
+        topic_id: Ranges(topics.partition_count(topic_id), subscriber_counts[topic_id])
+        for topic_id in sorted(subscriber_counts)
     }
     yield cost + len(ranges)
     assignments: Assignments = {}
+    # The order of topics makes no difference but to who compares two runs.
+    in_order: dict[frozenset[Uuid], list[Uuid]] = {}
     cost = 0
     for member in ordered:
         assignment = assignments[member.member_id] = {}
-        for topic_id in member.topic_ids:
+        topic_ids = in_order.get(member.topic_ids)
+        if topic_ids is None:
+            topic_ids = in_order[member.topic_ids] = sorted(member.topic_ids)
+        for topic_id in topic_ids:
             partitions = ranges[topic_id].next()
             if partitions:
                 assignment[topic_id] = frozenset(partitions)

@@ -68,7 +68,7 @@ class _Builder:
             if cost >= PARTITIONS_PER_STEP:
                 yield cost
                 cost = 0
-        for topic_id in self._subscribers:
+        for topic_id in sorted(self._subscribers):
             self._owners[topic_id] = [NO_OWNER] * self._counts.partition_count(topic_id)
         self._topics = sorted(self._subscribers, key=self._priority)
         yield cost + len(self._topics)
