@@ -11,17 +11,21 @@ from bench.cluster import rows as cluster
 BROKER = tuple(
     f"src/kraftlog/{name}"
     for name in (
+        "authorization",
         "controller",
         "groups",
         "logstate",
         "metadata",
         "node",
+        "quotas",
         "raft",
         "records",
         "replication",
         "runner",
+        "sasl",
         "server",
         "storage",
+        "tls",
         "wire",
     )
 )
@@ -95,6 +99,7 @@ SECTIONS = (
     _beside("latency", 4),
     _beside("tools", 4),
     _beside("workloads", 6),
+    _beside("secured", 9),
     _beside("quorum", 5),
     _cluster("produce", 4, "loads"),
     _cluster("latency", 3, "loads"),

@@ -17,7 +17,7 @@ from tests.interop.cache import UnavailableError
 from tests.interop.kafka_jars import kafka_libs, require_java
 
 from bench import stamps
-from bench.beside import latency, lifetime, machine, quorum, throughput, tools, workloads
+from bench.beside import latency, lifetime, machine, quorum, secured, throughput, tools, workloads
 from bench.beside.figures import FOLDER, Result, stored_result
 from bench.beside.page import PICTURE, section_text, tables
 from bench.beside.picture import picture
@@ -37,6 +37,7 @@ CASES: dict[str, Callable[[Plan, str, Result], None]] = {
     "latency": latency.latency,
     "tools": tools.tools,
     "workloads": workloads.workloads,
+    "secured": secured.secured,
     "quorum": quorum.quorum,
     "memory": lifetime.memory,
 }

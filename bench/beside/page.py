@@ -33,6 +33,11 @@ The workloads are those of OpenMessaging's benchmark, with librdkafka as the loa
 the broker takes them, then at half of the lower peak, the same rate for both. A latency begins when
 a record is due and ends with its acknowledgement, so a broker that falls behind is charged for it.
 
+For TLS, logins, ACLs and quotas both brokers have the same `server.properties`. Clients that log in
+derive the key from the password once, so that the broker's share of a login is what is measured.
+The 10,000 ACLs are in place on a node of their own, and each round compares it with one that has no
+authorizer. A quota is measured for a minute, once it no longer allows what was not used before.
+
 One synchronous produce is mostly the waking of two sleeping processes, which takes longer across
 cores. The scheduler decides whether client and broker share a core, and keeps to it for minutes, so
 the same build may show either figure. So it is also measured with both on one core, and on two.

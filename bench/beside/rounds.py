@@ -11,9 +11,12 @@ from bench.beside.programs import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import TypeVar
 
     from bench.beside.peers import Peer
     from bench.beside.plan import Plan
+
+    AnyPeer = TypeVar("AnyPeer", bound=Peer)
 
 #: librdkafka with batches of up to 1 MB.
 BATCHED = (
@@ -28,7 +31,7 @@ UNBATCHED = ("acks=1", "linger.ms=0", "batch.num.messages=1", "max.in.flight=100
 GREEDY = ("queued.min.messages=1000000",)
 
 
-def in_turns(peers: Sequence[Peer], rounds: int) -> Iterator[Peer]:
+def in_turns(peers: Sequence[AnyPeer], rounds: int) -> Iterator[AnyPeer]:
     """Yield each peer once per round; each round starts with another peer."""
     for number in range(rounds):
         first = number % len(peers)

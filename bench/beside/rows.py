@@ -201,6 +201,40 @@ ROWS: dict[str, tuple[Row, ...]] = {
         Row("tools.through", "kafka-e2e-latency, 100 B, average", "ms", at_least_equal()),
     ),
     **{f"workload.{number}": workload(number) for number in WORKLOAD_PARTITIONS},
+    "tls": (
+        *load("tls.produce.1KiB", "produce 1 KiB over TLS, batched", 1.3, 1.5),
+        *load("tls.consume.1KiB", "consume 1 KiB over TLS", 1.3, 1.5),
+    ),
+    "logins": (
+        Row(
+            "logins.rate",
+            "connections with TLS and SCRAM-SHA-512, two clients",
+            "1/s",
+            at_least_equal(),
+            more_is_better=True,
+        ),
+        Row("logins.cpu", "one of them: CPU of the broker", "ms"),
+    ),
+    "acls": (
+        Row("acls.without.rate", "unbatched, no authorizer", "requests/s", more_is_better=True),
+        Row("acls.rate", "unbatched, 10,000 ACLs", "requests/s", more_is_better=True),
+        Row(
+            "acls.share",
+            "rate with ACLs, of that without",
+            "",
+            Goal("≥ 0.97", lambda kafka: 0.97 / kafka),
+            more_is_better=True,
+        ),
+        Row("acls.without.cpu", "no authorizer: CPU of the broker", "µs/request"),
+        Row("acls.cpu", "10,000 ACLs: CPU of the broker", "µs/request"),
+        Row("acls.cost", "CPU with ACLs, of that without", "", at_most(1.03)),
+    ),
+    "quota": (
+        Row("quota.rate", "five clients with one quota of 10 MB/s", "MB/s", more_is_better=True),
+        Row("quota.error", "how far that is from the quota", "%", at_most(5)),
+        *percentile_rows("quota.alone", "another client, before", "ms", None, None),
+        *percentile_rows("quota.beside", "another client, beside them", "ms", None, None),
+    ),
     "quorum": (
         *commits("broker", "asked of a broker"),
         *commits("leader", "asked of the leading controller"),
@@ -226,6 +260,10 @@ TITLES = {
         f"workload.{number}": f"One topic of {number} partition{'s' * (number > 1)}, 1 KiB"
         for number in WORKLOAD_PARTITIONS
     },
+    "tls": "TLS, one partition",
+    "logins": "Logins",
+    "acls": "Produce 100 B with ACLs",
+    "quota": "Quotas",
     "quorum": "Three controllers and a broker",
 }
 #: The sections of each case.
@@ -237,5 +275,6 @@ SECTIONS = {
     "latency": ("latency", "tuned"),
     "tools": ("tools",),
     "workloads": tuple(f"workload.{number}" for number in WORKLOAD_PARTITIONS),
+    "secured": ("tls", "logins", "acls", "quota"),
     "quorum": ("quorum",),
 }

@@ -62,7 +62,7 @@ def go_program() -> list[str]:
     assert needed, "go.mod names no version of Go"
     if not shutil.which("go"):
         raise UnavailableError(f"no go on PATH (install Go {needed[1].decode()} or newer)")
-    sources = [os.path.join(GO, file) for file in ("go.mod", "go.sum", "main.go")]
+    sources = [os.path.join(GO, file) for file in ("go.mod", "go.sum", "logins.go", "main.go")]
 
     def build(folder: str) -> None:
         # With this machine's toolchain: without the setting Go may download another one.

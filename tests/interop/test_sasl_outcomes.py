@@ -82,12 +82,19 @@ def _authentication_without_a_handshake(raw: Raw) -> list[Any]:
     return [response.error_code, response.error_message]
 
 
+def _versions_in_the_midst_of_a_login(raw: Raw) -> list[Any]:
+    raw.handshake()
+    response = raw.call(ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
+    return [response.error_code, raw.is_closed]
+
+
 SCRIPTS: list[Callable[[Raw], list[Any]]] = [
     _before_login,
     _versions_first,
     _unknown_mechanism,
     _bare_token,
     _authentication_without_a_handshake,
+    _versions_in_the_midst_of_a_login,
 ]
 
 

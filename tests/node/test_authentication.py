@@ -13,7 +13,9 @@ from kraftlog.node.authentication import LOG_INTERVAL_MS, LOGIN_MS, MAX_RECEIVE,
 from kraftlog.node.pending_response import PendingResponse
 from kraftlog.types import ANONYMOUS, METADATA_TOPIC
 from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kraftlog.wire.messages.metadata import MetadataRequest
 from kraftlog.wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -108,6 +110,22 @@ def test_a_refused_login_is_answered_late_and_nothing_after_it_served() -> None:
     assert b"Invalid username or password" in client.connection.take()
     assert client.connection.closed
     assert client.connection.principal == ANONYMOUS
+
+
+def test_api_versions_in_the_midst_of_a_login_is_refused_with_its_code() -> None:
+    client = Client(HOST)
+    client.ask(ApiKey.SASL_HANDSHAKE, 1, PLAIN)
+    frame = client.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
+    response: Any = decode(ApiVersionsResponse, 3, frame, 8)
+    assert response.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert client.connection.closed
+
+
+def test_other_requests_in_the_midst_of_a_login_get_no_response() -> None:
+    client = Client(HOST)
+    client.ask(ApiKey.SASL_HANDSHAKE, 1, PLAIN)
+    assert client.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None)) == b""
+    assert client.connection.closed
 
 
 def test_refused_logins_are_logged_once_a_second() -> None:

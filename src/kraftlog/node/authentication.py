@@ -26,6 +26,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import read_request_head
+from kraftlog.wire.messages.api_versions import ApiVersionsResponse
 from kraftlog.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from kraftlog.sasl.jwt import Jwk, Token
     from kraftlog.sasl.scram import ScramCredential, ScramKeys
     from kraftlog.types import Buffer, Now
+    from kraftlog.wire.frames import RequestHead
 
     class TokenKeySource(Protocol):
         """The keys that sign the tokens of a listener; the host reads and renews them."""
@@ -215,7 +217,7 @@ class Authenticator:
         if self._is_over and self._exchange is None and head.api_key != ApiKey.SASL_HANDSHAKE:
             self._end(pending, now)
         elif head.api_key not in expected:
-            self._refuse(pending, None, NOT_LOGGED_IN, now)
+            self._refuse(pending, self._out_of_place(pending, head), NOT_LOGGED_IN, now)
         elif head.api_key == ApiKey.API_VERSIONS:
             node.frame(pending, buffer, pos, end, now)
         else:
@@ -228,6 +230,22 @@ class Authenticator:
                 pending.api.request(), head.version, buffer, head.body, end
             )
             self.serve(pending, request, now)
+
+    def _out_of_place(
+        self, pending: PendingResponse, head: RequestHead
+    ) -> ApiVersionsResponse | None:
+        """The response to ApiVersions in the midst of a login.
+
+        Some clients go on with it after a refused token. Other requests get none: most of their
+        responses could only say that there is nothing.
+        """
+        if head.api_key != ApiKey.API_VERSIONS or self._exchange is None:
+            return None
+        api = APIS[head.api_key]
+        pending.correlation_id, pending.client_id = head.correlation_id, head.client_id
+        pending.version = head.version if head.version <= api.last else api.first
+        pending.api = api
+        return ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, api_keys=())
 
     def serve(
         self,

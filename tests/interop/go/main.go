@@ -381,9 +381,14 @@ func main() {
 	}
 	seconds, err := strconv.Atoi(os.Args[2])
 	must(err)
+	limit := time.Duration(seconds) * time.Second
+	if strings.HasSuffix(os.Args[1], ".json") {
+		tryLogins(os.Args[1], limit)
+		return
+	}
 	out := json.NewEncoder(os.Stdout)
 	for _, piece := range pieces {
-		facts := run(piece.work, os.Args[1], time.Duration(seconds)*time.Second)
+		facts := run(piece.work, os.Args[1], limit)
 		must(out.Encode([]any{piece.name, facts}))
 	}
 }

@@ -1,0 +1,1 @@
+"""Each client's logins by each mechanism, right and wrong, with and without TLS."""
