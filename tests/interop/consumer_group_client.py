@@ -9,6 +9,7 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
+from kraftlog.client.deadline import Deadline
 from kraftlog.types import NULL_UUID
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
@@ -50,6 +51,14 @@ def encoded_assignment(part: Mapping[str, Sequence[int]]) -> bytes:
         ]
     )
     return encode_versioned(message, 3)
+
+
+def assigned_in(assignment: bytes) -> dict[str, list[int]]:
+    """The partitions of an assignment of the classic protocol; topics come in any order."""
+    if not assignment:
+        return {}
+    decoded = decode_consumer_protocol(consumer_protocol.ConsumerProtocolAssignment, assignment)
+    return {each.topic: sorted(each.partitions) for each in decoded.assigned_partitions}
 
 
 class GroupClient:
@@ -94,6 +103,7 @@ class GroupClient:
         epoch: int | None = None,
         *,
         topics: Sequence[str] | None = None,
+        regex: str | None = None,
         owned: Any = UNSAID,
         instance: str | None = None,
         assignor: str | None = None,
@@ -110,6 +120,7 @@ class GroupClient:
             rack_id=rack,
             rebalance_timeout_ms=rebalance_ms,
             subscribed_topic_names=topics,
+            subscribed_topic_regex=regex,
             server_assignor=assignor,
             topic_partitions=self._owned(member, owned),
         )
@@ -133,6 +144,15 @@ class GroupClient:
         """Send the first heartbeat of a member."""
         fields = {"assignor": "range", "rebalance_ms": REBALANCE_MS, "owned": {}, **fields}
         return self.heartbeat(member, 0, topics=topics, **fields)
+
+    def settled(self, member: str, **fields: Any) -> dict[str, Any]:
+        """Send heartbeats until the epoch has risen; return the last response."""
+        deadline, before = Deadline(LIMIT_S), self.epochs[member]
+        while (response := self.heartbeat(member, **fields))["epoch"] == before:
+            assert not response["code"], response
+            assert not deadline.is_over
+            deadline.pause(0.05)
+        return response
 
     def _owned(self, member: str, owned: Any) -> list[heartbeats.TopicPartitions] | None:
         if owned == UNSAID:
@@ -329,12 +349,7 @@ class GroupClient:
         response = self.send(ApiKey.SYNC_GROUP, 5, request)
         if response.error_code:
             return response.error_code, None
-        found: dict[str, list[int]] = {}
-        if response.assignment:
-            assignment = decode_consumer_protocol(
-                consumer_protocol.ConsumerProtocolAssignment, response.assignment
-            )
-            found = {each.topic: sorted(each.partitions) for each in assignment.assigned_partitions}
+        found = assigned_in(response.assignment)
         self.assigned[name] = found
         return response.error_code, found
 
@@ -368,7 +383,7 @@ class GroupClient:
                     member.group_instance_id,
                     member.client_id,
                     member.client_host,
-                    member.member_assignment,
+                    assigned_in(member.member_assignment),
                 )
                 for member in sorted(group.members, key=lambda each: self._name(each.member_id))
             },

@@ -124,6 +124,28 @@ def test_a_second_member_gets_what_the_first_revokes(both: Both) -> None:
     both.describe()
 
 
+def test_an_expression_is_resolved_after_the_response(both: Both) -> None:
+    assert both.join("a", None, regex="(one|s.x)")["assignment"] == {}
+    assert both.settled("a")["assignment"] == {"one": [0, 1, 2, 3], "six": [0, 1, 2, 3, 4, 5]}
+    both.describe()
+    both.join("b", ["two"], regex="(one|s.x)")
+    both.describe()
+    both.heartbeat("a", owned=LAST)
+    both.heartbeat("a", owned=both.kafka.assigned["a"])
+    both.heartbeat("a", regex="")
+    both.describe()
+    both.heartbeat("b", -1)
+    both.describe()
+    both.heartbeat("a", -1)
+    both.describe()
+
+
+@pytest.mark.parametrize("regex", ["(", "a**", "[z-a]", "\\8", "(?P<n>a", "a{1001}", "(?=a)"])
+def test_an_expression_that_is_not_valid_is_refused(both: Both, regex: str) -> None:
+    assert both.join("a", [], regex=regex)["code"]
+    both.describe()
+
+
 def test_requests_that_are_wrong_in_themselves(both: Both) -> None:
     both.heartbeat("", 0)
     both.heartbeat(" ", 1)

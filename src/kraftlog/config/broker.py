@@ -308,6 +308,7 @@ class BrokerConfig:
     group_consumer_max_assignment_interval_ms: int = setting()
     group_consumer_assignors: list[str] = setting()
     group_consumer_max_size: int = setting()
+    group_consumer_regex_refresh_interval_ms: int = setting()
     group_consumer_migration_policy: str = setting()
     max_incremental_fetch_session_cache_slots: int = setting()
     producer_id_expiration_check_interval_ms: int = setting()

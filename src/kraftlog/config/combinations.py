@@ -273,13 +273,24 @@ def _classic_protocol_is_enabled(config: BrokerConfig) -> None:
 
 
 def _assignors_are_known(config: BrokerConfig) -> None:
-    """Kafka would load any other name as a class."""
+    """Kafka would load any other name as a class; here packages offer assignors by name."""
     for name, assignors in _ASSIGNORS.items():
         for assignor in config[name]:
-            if assignor not in assignors:
+            if assignor not in assignors and not _is_offered(name, assignor):
                 raise ConfigError(f"{name}={assignor}: expected {_listed(assignors)}")
 
 
+def _is_offered(name: str, assignor: str) -> bool:
+    """Whether an installed package has an assignor of consumer groups."""
+    if name != "group.consumer.assignors":
+        return False
+    from importlib.metadata import entry_points
+
+    return assignor in entry_points(group=ASSIGNORS_OF_PACKAGES).names
+
+
+#: The entry points by which packages offer assignors of consumer groups.
+ASSIGNORS_OF_PACKAGES = "kraftlog.group.assignors"
 _ASSIGNORS = {
     "group.consumer.assignors": ("uniform", "range"),
     "group.share.assignors": ("simple",),

@@ -132,6 +132,9 @@ _BROKER = {
         "Which groups may change their protocol while they have members: upgrade, from classic to "
         "consumer; downgrade, back; bidirectional; disabled."
     ),
+    "group.consumer.regex.refresh.interval.ms": (
+        "Longest time for which resolved regular expressions of a consumer group are used."
+    ),
     "group.consumer.session.timeout.ms": (
         "Time without a heartbeat after which a member of a consumer group is removed."
     ),

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kraftlog.groups.assignors.interface import Assignor
+
+#: The names of the assignors that every node has.
+BUILTIN_ASSIGNORS = "uniform", "range"
 
 
 class GroupConfig(Value):
@@ -29,7 +37,11 @@ class GroupConfig(Value):
     consumer_assignment_interval_ms: int = 1_000
     consumer_assignment_limits_ms: tuple[int, int] = (0, 15_000)
     #: group.consumer.assignors: the first is that of groups whose members name none.
-    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    consumer_assignors: tuple[str, ...] = BUILTIN_ASSIGNORS
+    #: They by name, unless all are built in.
+    own_assignors: Mapping[str, Assignor] | None = None
+    #: group.consumer.regex.refresh.interval.ms: how long resolved expressions count at most.
+    regex_refresh_interval_ms: int = 600_000
     #: group.consumer.migration.policy: which groups may change their protocol with members.
     consumer_migration_policy: str = "bidirectional"
     #: offset.metadata.max.bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 # Effects -----------------------------------------------------------------------------------------
@@ -51,3 +51,5 @@ class RequestContext(Value):
     version: int
     client_id: str = ""
     client_host: str = ""
+    #: Whether the client may describe a topic; None: every one.
+    may_describe: Callable[[str], bool] | None = None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.controller.placement import Rng
+    from kraftlog.groups.assignors.interface import Assignor
     from kraftlog.raft.config import RaftConfig
     from kraftlog.raft.log import RaftLog
     from kraftlog.raft.messages import ElectionState
@@ -45,6 +46,8 @@ class NodeConfig(Value):
     controller_addresses: tuple[BrokerAddress, ...] = ()
     #: The broker epoch of the incarnation that shut down cleanly before this one; -1: none.
     previous_broker_epoch: int = -1
+    #: The assignors of group.consumer.assignors, unless all are built in.
+    own_assignors: Mapping[str, Assignor] | None = None
 
     @property
     def node_id(self) -> int:

@@ -11,6 +11,7 @@ from kraftlog.config import endpoints
 from kraftlog.config.endpoints import bracketed
 from kraftlog.config.safety import QUORUM_FETCH_WAIT_MS, refuse_unsafe
 from kraftlog.errors import ConfigError, StorageError, message_of
+from kraftlog.groups.config import BUILTIN_ASSIGNORS
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import BrokerAddress, NodeConfig
 from kraftlog.node.controller.active_controller import first_levels
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.config.endpoints import Listener
+    from kraftlog.groups.assignors.interface import Assignor
     from kraftlog.node.authentication import TokenKeySource
     from kraftlog.runner.peer_login import PeerLogins
     from kraftlog.server.tls_listeners import TlsListeners
@@ -67,6 +69,7 @@ def serve(
     refuse_unsafe(settings)
     tls = _tls(settings)
     token_keys = _token_keys(settings)
+    own_assignors = _own_assignors(settings)
     gc.set_threshold(*GC_THRESHOLDS)
     max_files = _raise_file_limit()
     max_log_files = min(MAX_OPEN_LOG_FILES, max_files // 4)
@@ -116,6 +119,7 @@ def serve(
         rng=_Rng(),
         stopwatch_ns=time.perf_counter_ns,
         previous_broker_epoch=opened.broker_epoch,
+        own_assignors=own_assignors,
     )
     node = Node(config, runner.logs, metadata, read_clock())
     if node.authentication is not None:
@@ -244,6 +248,16 @@ def _token_keys(settings: BrokerConfig) -> dict[str, TokenKeySource]:
     from kraftlog.server.token_keys import token_key_sources
 
     return token_key_sources(settings)
+
+
+def _own_assignors(settings: BrokerConfig) -> dict[str, Assignor] | None:
+    """The assignors of other packages by name; without any, no package is looked at."""
+    names = settings.group_consumer_assignors
+    if set(names).issubset(BUILTIN_ASSIGNORS):
+        return None
+    from kraftlog.server.group_assignors import find_assignors
+
+    return find_assignors(names)
 
 
 def _advertised_addresses(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:

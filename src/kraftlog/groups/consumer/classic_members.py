@@ -92,7 +92,7 @@ def _join(
     subscription = _subscription(request)
     after = _updated(before, context, request, subscription)
     changed = decision.change_metadata(before, after)
-    epoch = decision.group_epoch(before, after, must_rise=changed)
+    epoch = decision.group_epoch(before, after, must_rise=decision.needs_epoch)
     static = None if instance_id is None else group.static_member(instance_id)
     downgrades = static is not None and downgrade.is_possible(shard, group, [static], joining=1)
     owned = [

@@ -25,26 +25,40 @@ HASH_VERSION = 0
 class ClusterMetadata:
     """The topics and group configs of a broker's image, shared by its shards."""
 
-    __slots__ = ("_hashes", "_image", "version")
+    __slots__ = ("_applied", "_hashes", "_image", "new_since", "version")
 
-    def __init__(self, image: Callable[[], Image]) -> None:
-        self._image = image
+    def __init__(self, image: Callable[[], Image], applied: Callable[[], int] = int) -> None:
+        """`applied`: the offset of the metadata log up to which the image is."""
+        self._image, self._applied = image, applied
+        #: The offset at which the image last got a topic.
+        self.new_since = -1
         #: Increases with every change that may concern a group.
         self.version = 0
         #: By topic id, as a topic of the same name is another one.
         self._hashes: dict[Uuid, int] = {}
 
-    def changed(self, topic_id: Uuid) -> None:
+    @property
+    def offset(self) -> int:
+        return self._applied()
+
+    def changed(self, topic_id: Uuid, *, is_new: bool = False) -> None:
         """The topic is new, was deleted, or its partitions or their replicas changed."""
         self.version += 1
+        if is_new:
+            self.new_since = self.offset + 1
         self._hashes.pop(topic_id, None)
 
     def reloaded(self) -> None:
         self.version += 1
+        self.new_since = self.offset + 1
         self._hashes.clear()
 
     def named(self, name: str) -> TopicImage | None:
         return self._image().topic_named(name)
+
+    def names(self) -> list[str]:
+        """The names of all topics."""
+        return [topic.name for topic in self._image().topics.values()]
 
     def with_id(self, topic_id: Uuid) -> TopicImage | None:
         return self._image().topics.get(topic_id)

@@ -7,7 +7,7 @@ will be, the group's epoch, the target assignment, and the member's next step to
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups.consumer import records, sessions, target
+from kraftlog.groups.consumer import records, regexes, sessions, target
 from kraftlog.groups.consumer.member import new_member
 from kraftlog.groups.consumer.reconciliation import Reconciliation
 from kraftlog.groups.consumer.refused import RefusedRequestError
@@ -33,6 +33,8 @@ class Decision:
     ) -> None:
         self._shard, self.group, self._now = shard, group, now
         self.records = first_records
+        #: Whether a changed subscription asks for another epoch of the group.
+        self.needs_epoch = False
         #: The member that the request's member replaces, as the same static member.
         self._replaced: ConsumerMember | None = None
         #: The version of the topics with which the group's hash is compared; -1: not at all.
@@ -81,7 +83,10 @@ class Decision:
         return member
 
     def change_metadata(self, before: ConsumerMember, after: ConsumerMember) -> bool:
-        """Record the changes of a member; whether its subscription is another one."""
+        """Record the changes of a member; whether its subscription is another one.
+
+        A new expression has no topics yet: the group's epoch rises when it has been resolved.
+        """
         group = self.group
         if after != before:
             self.records.append(records.member_metadata(group.group_id, after))
@@ -89,7 +94,13 @@ class Decision:
         regex_changed = (after.topic_regex or "") != former_regex
         if regex_changed and group.regex_counts.get(former_regex) == 1:
             self.records.append(records.removed_regex(group.group_id, former_regex))
-        return regex_changed or after.topic_names != before.topic_names
+        regex = after.topic_regex or ""
+        if regex_changed and regex and regex not in group.regex_counts:
+            regexes.check(regex)
+        names_changed = after.topic_names != before.topic_names
+        has_topics = not regex or regex in group.resolved_regexes
+        self.needs_epoch = names_changed or (regex_changed and has_topics)
+        return regex_changed or names_changed
 
     def _counted(self, before: ConsumerMember) -> ConsumerMember | None:
         """The member that the group counts and that the request's member replaces."""
@@ -143,7 +154,13 @@ class Decision:
             shard.config.consumer_assignors[0], self._counted(before), after
         )
         assigned, new_records = target.new_target(
-            group, members, targets, epoch, assignor, shard.topics, now
+            group,
+            members,
+            targets,
+            epoch,
+            target.assignor_named(assignor, shard.config),
+            shard.topics,
+            now,
         )
         self.records += new_records
         return epoch, assigned.get(after.member_id, {})

@@ -65,6 +65,7 @@ class ConsumerGroup:
         "epoch",
         "group_id",
         "has_partition_metadata",
+        "is_resolving",
         "members",
         "metadata_hash",
         "owners",
@@ -82,6 +83,8 @@ class ConsumerGroup:
         self.group_id = group_id
         #: Of each member that has some.
         self.timers: dict[str, MemberTimers] = {}
+        #: Whether its regular expressions are being resolved.
+        self.is_resolving = False
         self.clear()
 
     def clear(self) -> None:

@@ -8,7 +8,7 @@ that are one batch.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups.consumer import fencing, records
+from kraftlog.groups.consumer import fencing, records, regexes
 from kraftlog.groups.consumer.decision import Decision
 from kraftlog.groups.consumer.group import ConsumerGroup
 from kraftlog.groups.consumer.refused import RefusedRequestError
@@ -89,7 +89,7 @@ def _beat(
     before = _member(shard, decision, request)
     after = _updated(before, context, request)
     has_subscription_changed = decision.change_metadata(before, after)
-    must_rise = has_subscription_changed or decision.prefers_another_assignor(before, after)
+    must_rise = decision.needs_epoch or decision.prefers_another_assignor(before, after)
     epoch = decision.group_epoch(before, after, must_rise=must_rise)
     reconciled = decision.reconciled(
         after,
@@ -113,6 +113,7 @@ def _beat(
     write(shard, group, decision.records, pending, response, error_response, now)
     shard.retire_classic_group(group.group_id, now)
     decision.accepted(reconciled, has_moved=reconciled != after)
+    regexes.resolve_if_due(shard, group, context.may_describe, now)
 
 
 def _group_of(

@@ -7,7 +7,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import consumer_group_records as messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kraftlog.groups.consumer.group import ConsumerGroup
     from kraftlog.groups.consumer.member import ConsumerMember, EpochsOfPartitions
@@ -107,6 +107,17 @@ def removed_member(group_id: str, member_id: str) -> list[GroupRecord]:
         GroupRecord(messages.ConsumerGroupTargetAssignmentMemberKey(**names), None),
         GroupRecord(messages.ConsumerGroupMemberMetadataKey(**names), None),
     ]
+
+
+def resolved_regex(
+    group_id: str, regex: str, topics: Sequence[str], version: int, wall_ms: int
+) -> GroupRecord:
+    """The topics that match an expression, as of an offset of the metadata log."""
+    key = messages.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
+    value = messages.ConsumerGroupRegularExpressionValue(
+        topics=sorted(topics), version=version, timestamp=wall_ms
+    )
+    return GroupRecord(key, value, 0)
 
 
 def removed_regex(group_id: str, regex: str) -> GroupRecord:

@@ -46,11 +46,6 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Seque
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: "
             f"{', '.join(assignors)}.",
         )
-    if request.subscribed_topic_regex:
-        raise RefusedRequestError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            "This broker does not resolve regular expressions: subscribe to topics by name.",
-        )
 
 
 _TRIMMED = "".join(map(chr, range(33)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups.assignors.builtin import assign
+from kraftlog.groups.assignors.builtin import BUILTIN_ASSIGNORS
 from kraftlog.groups.assignors.interface import (
     AssignorError,
     MemberSubscription,
@@ -11,11 +11,14 @@ from kraftlog.groups.assignors.interface import (
 )
 from kraftlog.groups.consumer import records
 from kraftlog.groups.consumer.refused import RefusedRequestError
+from kraftlog.steps import result_of
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kraftlog.groups.assignors.interface import Assignor
+    from kraftlog.groups.config import GroupConfig
     from kraftlog.groups.consumer.cluster_metadata import ClusterMetadata
     from kraftlog.groups.consumer.group import ConsumerGroup, Target
     from kraftlog.groups.consumer.member import ConsumerMember
@@ -37,7 +40,7 @@ def new_target(
     members: Mapping[str, ConsumerMember],
     targets: Mapping[str, Target],
     epoch: int,
-    assignor: str,
+    assignor: Assignor,
     topics: ClusterMetadata,
     now: Now,
 ) -> tuple[dict[str, Target], list[GroupRecord]]:
@@ -71,7 +74,7 @@ def new_target(
         is_homogeneous=_is_homogeneous(members),
     )
     try:
-        assigned = assign(assignor, subscriptions, subscribed)
+        assigned = result_of(assignor(subscriptions, subscribed))
     except AssignorError as error:
         what = f"Failed to compute a new target assignment for epoch {epoch}: {error}"
         raise RefusedRequestError(ErrorCode.UNKNOWN_SERVER_ERROR, what) from error
@@ -82,6 +85,10 @@ def new_target(
     ]
     new_records.append(records.target_epoch(group.group_id, epoch, now.wall_ms))
     return {**assigned}, new_records
+
+
+def assignor_named(name: str, config: GroupConfig) -> Assignor:
+    return (config.own_assignors or BUILTIN_ASSIGNORS)[name]
 
 
 def _is_homogeneous(members: Mapping[str, ConsumerMember]) -> bool:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import TopicImage
     from kraftlog.node.config import NodeConfig
+    from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.replication.partition import Partition
     from kraftlog.replication.replica_manager import ReplicaManager
     from kraftlog.types import Now
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
         def image(self) -> Image: ...
         @property
         def now(self) -> Now: ...
+        @property
+        def quorum(self) -> QuorumDriver: ...
         @property
         def replica_manager(self) -> ReplicaManager: ...
         def emit(self, effect: Any) -> None: ...
@@ -146,13 +149,17 @@ class GroupCoordinators(Part, MetadataPublisher):
             consumer_max_size=settings.group_consumer_max_size,
             consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
             consumer_assignors=tuple(settings.group_consumer_assignors),
+            own_assignors=broker.config.own_assignors,
+            regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,
             consumer_migration_policy=settings.group_consumer_migration_policy.lower(),
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
             offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
             offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
         )
-        self._cluster_metadata = ClusterMetadata(lambda: broker.image)
+        self._cluster_metadata = ClusterMetadata(
+            lambda: broker.image, lambda: broker.quorum.applied
+        )
         self._shards: dict[int, ShardContext] = {}
         #: The shards that requests have used since the last `settle`.
         self._used: dict[int, ShardContext] = {}
@@ -261,7 +268,7 @@ class GroupCoordinators(Part, MetadataPublisher):
             changed = after or before
             assert changed is not None, "a change has a state before it or after it"
             if before is None or after is None or before.replicas != after.replicas:
-                self._cluster_metadata.changed(changed.topic_id)
+                self._cluster_metadata.changed(changed.topic_id, is_new=before is None)
         if isinstance(change, TopicRemoved):
             self._forget_offsets(change.topic, 0)
         elif isinstance(change, PartitionChanged) and change.after is None:

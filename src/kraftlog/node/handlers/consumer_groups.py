@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from kraftlog.authorization.acls import Operation, ResourceType
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.consumer.describe import error_result
 from kraftlog.groups.consumer.heartbeat import error_response
 from kraftlog.metadata.features import GROUP_VERSION
+from kraftlog.node.access import asked_of
 from kraftlog.node.error_responses import error_response as response_to_all
 from kraftlog.node.handlers.group_admin import ALL_OPERATIONS, GROUP_COST, SLICE_COST
 from kraftlog.node.handlers.group_members import context_of
@@ -47,7 +49,13 @@ def handle(
         # The request is wrong, whichever broker has the group of an empty id.
         pending.respond(error_response(ErrorCode.INVALID_REQUEST, "GroupId can't be empty."))
         return None
-    shard.consumer_group_heartbeat(pending, context_of(pending), request, now)
+    context = context_of(pending)
+    asked = asked_of(node, pending, request)
+    if asked is not None:
+        context = context.replace(
+            may_describe=lambda name: asked.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        )
+    shard.consumer_group_heartbeat(pending, context, request, now)
     coordinators.settle(now)
     return None
 
