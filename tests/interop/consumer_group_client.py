@@ -52,6 +52,14 @@ def encoded_assignment(part: Mapping[str, Sequence[int]]) -> bytes:
     return encode_versioned(message, 3)
 
 
+def decoded_assignment(raw: bytes) -> dict[str, list[int]]:
+    """An assignment by topic, as brokers order topics differently."""
+    if not raw:
+        return {}
+    assignment = decode_consumer_protocol(consumer_protocol.ConsumerProtocolAssignment, raw)
+    return {each.topic: sorted(each.partitions) for each in assignment.assigned_partitions}
+
+
 class GroupClient:
     """The members of one group, on a connection to its broker."""
 
@@ -329,13 +337,7 @@ class GroupClient:
         response = self.send(ApiKey.SYNC_GROUP, 5, request)
         if response.error_code:
             return response.error_code, None
-        found: dict[str, list[int]] = {}
-        if response.assignment:
-            assignment = decode_consumer_protocol(
-                consumer_protocol.ConsumerProtocolAssignment, response.assignment
-            )
-            found = {each.topic: sorted(each.partitions) for each in assignment.assigned_partitions}
-        self.assigned[name] = found
+        found = self.assigned[name] = decoded_assignment(response.assignment)
         return response.error_code, found
 
     def classic_beat(
@@ -368,7 +370,7 @@ class GroupClient:
                     member.group_instance_id,
                     member.client_id,
                     member.client_host,
-                    member.member_assignment,
+                    decoded_assignment(member.member_assignment),
                 )
                 for member in sorted(group.members, key=lambda each: self._name(each.member_id))
             },
