@@ -53,12 +53,12 @@ def encoded_assignment(part: Mapping[str, Sequence[int]]) -> bytes:
     return encode_versioned(message, 3)
 
 
-def assigned_in(assignment: bytes) -> dict[str, list[int]]:
-    """The partitions of an assignment of the classic protocol; topics come in any order."""
-    if not assignment:
+def decoded_assignment(raw: bytes) -> dict[str, list[int]]:
+    """An assignment by topic, as brokers order topics differently."""
+    if not raw:
         return {}
-    decoded = decode_consumer_protocol(consumer_protocol.ConsumerProtocolAssignment, assignment)
-    return {each.topic: sorted(each.partitions) for each in decoded.assigned_partitions}
+    assignment = decode_consumer_protocol(consumer_protocol.ConsumerProtocolAssignment, raw)
+    return {each.topic: sorted(each.partitions) for each in assignment.assigned_partitions}
 
 
 class GroupClient:
@@ -349,8 +349,7 @@ class GroupClient:
         response = self.send(ApiKey.SYNC_GROUP, 5, request)
         if response.error_code:
             return response.error_code, None
-        found = assigned_in(response.assignment)
-        self.assigned[name] = found
+        found = self.assigned[name] = decoded_assignment(response.assignment)
         return response.error_code, found
 
     def classic_beat(
@@ -383,7 +382,7 @@ class GroupClient:
                     member.group_instance_id,
                     member.client_id,
                     member.client_host,
-                    assigned_in(member.member_assignment),
+                    decoded_assignment(member.member_assignment),
                 )
                 for member in sorted(group.members, key=lambda each: self._name(each.member_id))
             },

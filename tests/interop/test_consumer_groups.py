@@ -269,6 +269,7 @@ def test_empty_groups_change_their_kind(both: Both) -> None:
     both.heartbeat("a", -1)
     both.join_as_classic("unknown")
     assert both.join_as_classic() == 79
+    both.commit("", -1, ("one", 1))  # lists have what is committed
     both.listed()
     both.describe()
     both.fetch(None, -1)

@@ -28,6 +28,8 @@ from kraftlog.wire.messages import (
     alter_user_scram_credentials,
     begin_quorum_epoch,
     broker_heartbeat,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
@@ -204,6 +206,18 @@ def new_topic(name: str) -> Message:
         name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
     return create_topics.CreateTopicsRequest(topics=[topic])
+
+
+def heartbeat_naming(*topics: str) -> Message:
+    """A heartbeat that joins the group `g` and subscribes to these topics."""
+    return consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="a",
+        member_epoch=0,
+        rebalance_timeout_ms=1_000,
+        subscribed_topic_names=topics,
+        topic_partitions=(),
+    )
 
 
 class Case(NamedTuple):
@@ -476,6 +490,16 @@ def cases() -> list[Case]:
             ApiKey.DESCRIBE_GROUPS,
             5,
             describe_groups.DescribeGroupsRequest(groups=["g"]),
+            NO_GROUP,
+            (on_group(DESCRIBE),),
+        ),
+        Case(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, heartbeat_naming(), NO_GROUP, (on_group(READ),)),
+        Case(
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            1,
+            consumer_group_describe.ConsumerGroupDescribeRequest(
+                group_ids=["g"], include_authorized_operations=False
+            ),
             NO_GROUP,
             (on_group(DESCRIBE),),
         ),
@@ -939,6 +963,34 @@ def test_groups_are_listed_to_those_who_may_describe_them(host: VirtualHost) -> 
     assert [it.group_id for it in listed] == [
         it.group_id for it in everything if it.group_id == "g"
     ]
+
+
+def test_consumers_may_name_and_see_only_topics_that_they_may_describe(
+    host: VirtualHost,
+) -> None:
+    create(host, {"__consumer_offsets": 1})
+    key, see = ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE
+    for operation in (READ, DESCRIBE):
+        allow(host, operation, Type.GROUP, "g")
+    assert codes(ask(host, key, 1, heartbeat_naming("t"))) == {NO_TOPIC}
+    everyone = "User:ANONYMOUS"
+    assert codes(ask(host, key, 1, heartbeat_naming("t"), principal=everyone)) == {0}
+
+    def described() -> Any:
+        request = consumer_group_describe.ConsumerGroupDescribeRequest(
+            group_ids=["g"], include_authorized_operations=True
+        )
+        [group] = ask(host, see, 1, request).groups
+        return group
+
+    refused = described()
+    assert (refused.error_code, list(refused.members)) == (NO_TOPIC, [])
+    assert "not authorized to describe" in refused.error_message
+    allow(host, DESCRIBE, Type.TOPIC, "t")
+    assert codes(ask(host, key, 1, heartbeat_naming("t"))) == {0}
+    shown = described()
+    assert (shown.error_code, len(shown.members)) == (0, 1)
+    assert shown.authorized_operations == (1 << READ) | (1 << DESCRIBE)
 
 
 def test_the_configs_of_a_new_topic_are_hidden(host: VirtualHost) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.consumer.states import ConsumerGroupState, MemberState
+from kraftlog.groups.consumer.target import RacksOfTopics
+from kraftlog.metadata.values import BrokerImage
 from kraftlog.wire.messages import consumer_group_records as records
 from tests.groups.consumer.consumer_harness import (
     REVOKE_MS,
@@ -406,3 +408,20 @@ def test_a_compacted_log_in_any_order_gives_the_same_group() -> None:
     in_order = replayed(*member_records())
     reversed_records = replayed(*reversed(member_records()))
     assert described(in_order.group) == described(reversed_records.group)
+
+
+def test_an_assignor_gets_the_racks_of_all_partitions() -> None:
+    harness = ConsumerHarness()
+    harness.image.brokers[1] = BrokerImage(1, 1, bytes(16), (), rack="r")
+    topic = harness.image.topics[T]
+    racks = RacksOfTopics(harness.topics, [topic])
+    assert dict(racks) == {T: dict.fromkeys(range(6), frozenset("r"))}
+    assert len(racks) == 1
+
+
+def test_racks_are_part_of_the_hash_of_topics() -> None:
+    harness = ConsumerHarness()
+    a = harness.enter("a").member_epoch
+    harness.image.brokers[1] = BrokerImage(1, 1, bytes(16), (), rack="r")
+    harness.topics.changed(T)
+    assert harness.beat("a", a).member_epoch == a + 1

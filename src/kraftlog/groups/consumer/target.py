@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.assignors.builtin import BUILTIN_ASSIGNORS
 from kraftlog.groups.assignors.interface import (
@@ -15,7 +17,7 @@ from kraftlog.steps import result_of
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator
 
     from kraftlog.groups.assignors.interface import Assignor
     from kraftlog.groups.config import GroupConfig
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
     from kraftlog.groups.records import GroupRecord
     from kraftlog.metadata.values import TopicImage
     from kraftlog.types import Now, Uuid
+
+
+class RacksOfTopics(Mapping["Uuid", "Mapping[int, frozenset[str]]"]):
+    """The racks of each topic's partitions, looked up when asked for: most assignors never ask."""
+
+    def __init__(self, topics: ClusterMetadata, of: Iterable[TopicImage]) -> None:
+        self._topics = topics
+        self._by_id = {topic.id: topic for topic in of}
+
+    def __getitem__(self, topic_id: Uuid) -> Mapping[int, frozenset[str]]:
+        racks = self._topics.racks(self._by_id[topic_id])
+        return {index: frozenset(of_partition) for index, of_partition in enumerate(racks)}
+
+    def __iter__(self) -> Iterator[Uuid]:
+        return iter(self._by_id)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
 
 
 def may_assign(group: ConsumerGroup, interval_ms: int, now: Now) -> bool:
@@ -64,13 +84,7 @@ def new_target(
     existing = [topic for topic in by_name.values() if topic is not None]
     subscribed = SubscribedTopics(
         partition_counts={topic.id: topic.partition_count for topic in existing},
-        racks={
-            topic.id: {
-                index: frozenset(of_partition)
-                for index, of_partition in enumerate(topics.racks(topic))
-            }
-            for topic in existing
-        },
+        racks=RacksOfTopics(topics, existing),
         is_homogeneous=_is_homogeneous(members),
     )
     try:
