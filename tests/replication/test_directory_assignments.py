@@ -10,6 +10,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.replication.directory_assignments import (
     LONGEST_RETRY_MS,
     MAX_PARTITIONS,
+    MAX_REMOVED,
     RETRY_MS,
     DirectoryAssignments,
 )
@@ -169,9 +170,43 @@ def test_a_replica_that_moves_meanwhile_is_sent_again() -> None:
 def test_a_removed_replica_is_forgotten() -> None:
     assignments, controller = new_assignments()
     assignments.assign((TOPIC, 0), DIRECTORY)
-    assignments.forget((TOPIC, 0))
+    assignments.forget((TOPIC, 0), may_return=True)
     assignments.poll(Now(0, 0))
     assert controller.requests == []
+
+
+@pytest.mark.parametrize("is_reported", [True, False], ids=["reported", "never reported"])
+def test_v24_late_report_about_a_removed_replica_is_corrected(is_reported: bool) -> None:
+    """Its partition was added again, with the same id; the request about the first was late."""
+    assignments, controller = new_assignments()
+    key = TOPIC, 0
+    if is_reported:
+        assignments.assign(key, DIRECTORY)
+        assignments.poll(Now(0, 0))
+        controller.respond(0)
+    assignments.forget(key, may_return=True)
+    assignments.opened(key, OTHER_DIRECTORY)
+    assignments.replayed(key, OTHER_DIRECTORY)
+    assert assignments.deadline() is None, "the metadata has it"
+    assignments.replayed(key, DIRECTORY)
+    assert (assignments.deadline() is not None) == is_reported
+    if is_reported:
+        assignments.poll(Now(10, 0))
+        assert replicas_in(controller.requests[-1]) == {(OTHER_DIRECTORY, TOPIC, 0)}
+
+
+def test_few_removed_replicas_are_remembered() -> None:
+    """The oldest may be forgotten, as may those whose topic is gone: its id does not return."""
+    assignments, _ = new_assignments()
+    for index in range(MAX_REMOVED + 1):
+        assignments.assign((TOPIC, index), DIRECTORY)
+        assignments.forget((TOPIC, index), may_return=True)
+    assignments.assign((OTHER_TOPIC, 0), DIRECTORY)
+    assignments.forget((OTHER_TOPIC, 0), may_return=False)
+    for key, is_remembered in (((TOPIC, 0), False), ((TOPIC, 1), True), ((OTHER_TOPIC, 0), False)):
+        assignments.opened(key, DIRECTORY)
+        assignments.replayed(key, OTHER_DIRECTORY)
+        assert assignments.is_settled(key) is not is_remembered
 
 
 def test_nothing_is_sent_before_the_broker_is_registered() -> None:
@@ -215,7 +250,7 @@ def test_v23_a_report_that_a_late_request_has_overwritten_is_repeated() -> None:
     sent = [{replica[0] for replica in replicas_in(request)} for request in controller.requests]
     assert sent == [{DIRECTORY}, {OTHER_DIRECTORY}, {OTHER_DIRECTORY}]
     controller.respond(10)
-    assignments.forget(key)
+    assignments.forget(key, may_return=False)
     assignments.replayed(key, DIRECTORY)
     assert assignments.deadline() is None
 

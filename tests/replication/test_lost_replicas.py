@@ -105,7 +105,7 @@ def test_v19_log_that_lacks_committed_records_is_reported_as_lost() -> None:
 def test_v19_lost_replica_reports_its_directory_once_it_has_caught_up() -> None:
     replica = Replica(HERE)
     replica.opened(lacks_records=True)
-    replica.assignments.forget((TOPIC_ID, 0))  # it was reported
+    replica.assignments.forget((TOPIC_ID, 0), may_return=False)  # it was reported
     replica.assign(DirectoryId.LOST)
     assert not replica.may_lead
     [line] = replica.effects
@@ -279,6 +279,20 @@ def test_v24_replica_that_catches_up_before_its_loss_is_recorded() -> None:
     replica.opened(lacks_records=True)
     assert replica.reported == [DirectoryId.LOST]
     replica.lost.caught_up(replica.partition)
+    replica.assignments.postpone(Now(0, 0))
+    replica.assignments.poll(Now(10_000, 0))
+    assert [each.id for each in replica.requests[-1].directories] == [HERE]
+
+
+def test_v24_partition_added_again_is_not_taken_for_the_lost_one_before() -> None:
+    """The report that the first one was lost is decided late, about the second."""
+    replica = Replica(HERE)
+    replica.opened(lacks_records=True)
+    assert replica.reported == [DirectoryId.LOST]
+    replica.lost.forget(replica.partition)
+    replica.opened()
+    replica.assign(DirectoryId.LOST)
+    replica.assignments.replayed((TOPIC_ID, 0), DirectoryId.LOST)
     replica.assignments.postpone(Now(0, 0))
     replica.assignments.poll(Now(10_000, 0))
     assert [each.id for each in replica.requests[-1].directories] == [HERE]

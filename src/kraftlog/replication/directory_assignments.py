@@ -4,7 +4,8 @@ The controller must know it before it can take the replicas of a failed director
 (V18). A broker with a single directory need not report it.
 
 A request without an outcome may still be decided, after later ones: if the metadata then names a
-directory other than the last one reported, that one is reported again.
+directory other than the last one reported, that one is reported again. That holds beyond the
+removal of a replica, as its partition may be added again under the same id.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 MAX_PARTITIONS = 2000
 #: First and longest backoff after a request that failed.
 RETRY_MS, LONGEST_RETRY_MS = 50, 5_000
+#: The most removed replicas that are remembered; the oldest are forgotten first.
+MAX_REMOVED = 10_000
 #: The broker epoch before the registration.
 UNREGISTERED = -1
 
@@ -50,6 +53,8 @@ class DirectoryAssignments:
         self._waiting: dict[Key, Uuid] = {}
         #: The last directory reported for each replica.
         self._reported: dict[Key, Uuid] = {}
+        #: The removed replicas about which a report may still be decided, of topics that exist.
+        self._removed: dict[Key, None] = {}
         self._is_in_flight = False
         self._due_ms = 0
         self._backoff = Backoff(RETRY_MS, LONGEST_RETRY_MS)
@@ -57,6 +62,15 @@ class DirectoryAssignments:
     def assign(self, key: Key, directory: Uuid) -> None:
         """Report a replica's directory, because the metadata has another one, or none."""
         self._waiting[key] = self._reported[key] = directory
+
+    def opened(self, key: Key, directory: Uuid) -> None:
+        """The log of a replica is in this directory; the metadata need not have it.
+
+        If the replica had been removed, what was reported of the earlier one may still be decided.
+        """
+        if key in self._removed:
+            del self._removed[key]
+            self._reported.setdefault(key, directory)
 
     def replayed(self, key: Key, recorded: Uuid) -> None:
         """The metadata names this directory: report the right one again if it is another.
@@ -80,10 +94,14 @@ class DirectoryAssignments:
         """Whether the controller has yet to learn that a replica has lost its log."""
         return DirectoryId.LOST in self._waiting.values()
 
-    def forget(self, key: Key) -> None:
-        """Do not report the directory of a removed replica."""
+    def forget(self, key: Key, *, may_return: bool) -> None:
+        """Do not report the directory of a removed replica; it may return if its topic exists."""
         self._waiting.pop(key, None)
-        self._reported.pop(key, None)
+        if self._reported.pop(key, None) is None or not may_return:
+            return
+        self._removed[key] = None
+        if len(self._removed) > MAX_REMOVED:
+            del self._removed[next(iter(self._removed))]
 
     def deadline(self) -> int | None:
         return self._due_ms if self._waiting and not self._is_in_flight else None

@@ -137,7 +137,9 @@ class LostReplicas:
         """The replica was removed."""
         self.incomplete.pop(partition, None)
         self.without_log.discard(partition)
-        self._assignments.forget((partition.topic_id, partition.index))
+        topic_id = partition.topic_id
+        may_return = topic_id in self._metadata.image.topics
+        self._assignments.forget((topic_id, partition.index), may_return=may_return)
 
     def _lacks_records(self, partition: Partition, log: LogOpened) -> bool:
         """Whether the log lacks records, or an earlier process has reported that it does.
@@ -239,6 +241,7 @@ class LostReplicas:
             directory = reported
         if directory not in registered:
             return
+        self._assignments.opened(key, directory)
         is_implied = self._assigned(partition) == DirectoryId.MIGRATING and len(registered) == 1
         if not is_implied:
             self._report(partition, directory)
