@@ -60,16 +60,15 @@ class Members:
         self.values: set[bytes] = set()
 
     def add(self, **settings: Any) -> Consumer:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._address,
-                "group.id": "g",
-                "group.protocol": "consumer",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                **settings,
-            }
-        )
+        chosen = {
+            "bootstrap.servers": self._address,
+            "group.id": "g",
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **settings,
+        }
+        consumer = Consumer(chosen)
         consumer.subscribe([TOPIC])
         self.consumers.append(consumer)
         return consumer
@@ -115,6 +114,53 @@ def test_members_of_librdkafka_share_a_topic_and_hand_it_over(node: NodeProcess)
     asked = [ConsumerGroupTopicPartitions("g")]
     offsets = admin.list_consumer_group_offsets(asked)["g"].result().topic_partitions
     assert {each.offset for each in offsets} == {2 * RECORDS // PARTITIONS}
+
+
+def test_members_of_librdkafka_change_protocols_one_by_one_and_back(
+    node: NodeProcess,
+) -> None:
+    """One by one, while they read: no record is missing, and offsets are kept."""
+    admin = AdminClient({"bootstrap.servers": node.address})
+
+    def kind() -> str:
+        found = admin.list_consumer_groups().result().valid
+        return str(next(group.type.name for group in found if group.group_id == "g"))
+
+    def read_on() -> None:
+        members.values.clear()
+        produce(node.address)
+        members.poll_until(lambda: len(members.values) == RECORDS)
+        for consumer in members.consumers:
+            consumer.commit(asynchronous=False)
+
+    classic: dict[str, Any] = {
+        "group.protocol": "classic",
+        "partition.assignment.strategy": "range",
+        "session.timeout.ms": 6_000,
+        "heartbeat.interval.ms": 100,
+    }
+    members = Members(node.address)
+    first = members.add(**classic)
+    read_on()
+    assert kind() == "CLASSIC"
+    second = members.add()
+    members.poll_until(lambda: members.shares() == [3, 3])
+    assert kind() == "CONSUMER"
+    read_on()
+    third = members.add(**classic)
+    members.poll_until(lambda: members.shares() == [2, 2, 2])
+    read_on()
+    members.close(first)
+    members.poll_until(lambda: members.shares() == [3, 3])
+    assert kind() == "CONSUMER"
+    members.close(second)
+    members.poll_until(lambda: members.shares() == [6])
+    assert kind() == "CLASSIC"
+    read_on()
+    members.close(third)
+    asked = [ConsumerGroupTopicPartitions("g")]
+    offsets = admin.list_consumer_group_offsets(asked)["g"].result().topic_partitions
+    assert {each.offset for each in offsets} == {4 * RECORDS // PARTITIONS}
 
 
 def test_a_member_of_librdkafka_goes_on_after_a_restart(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from kraftlog.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
+from kraftlog.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kraftlog.wire.record_frames import OFFSETS_LOG
 from tests.groups.shard_harness import ShardHarness
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kraftlog.types import Uuid
+    from kraftlog.wire.messages.heartbeat import HeartbeatRequest
 
 SESSION_MS, REVOKE_MS = 45_000, 20_000
 
@@ -121,6 +123,19 @@ class ConsumerHarness(ShardHarness):
         a = self.beat("a", a, owned={T: range(3)}).member_epoch
         b = self.beat("b", self.group.members["b"].epoch).member_epoch
         return a, b
+
+    def send_heartbeat(self, request: HeartbeatRequest) -> int:
+        """Send a heartbeat of the classic protocol; return its number."""
+        pending = self._next_number()
+        self.shard.heartbeat(pending, request, self.now)
+        self.settle()
+        return pending
+
+    def leave_without_waiting(self, member: str) -> None:
+        """Send LeaveGroup for a member."""
+        request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member)])
+        self.shard.leave_group(self._next_number(), RequestContext(5), request, self.now)
+        self.settle()
 
     # State ---------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """After any joins, leaves, failures and moves, the members share the topics, each partition once.
 
-Members join, leave, change what they want, pause and return as static members; batches are
+Members of both protocols join, leave, change what they want, pause and return; batches are
 committed late or fail; the group's partition moves, topics come and go. At every step the group is
 what its log and its pending batches make it, and no partition is read by two members that hear
 from their coordinator. At the end the group is Stable, and all partitions have a reader.
@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from kraftlog.groups.consumer.group import ConsumerGroup
 from kraftlog.groups.consumer.states import ConsumerGroupState
+from kraftlog.groups.consumer.stored import KEYS
+from kraftlog.groups.states import GroupState
+from tests.groups.consumer.classic_member import ClassicMember
 from tests.groups.consumer.consumer_harness import ConsumerHarness, described
 from tests.groups.consumer.members import Member
 
@@ -35,23 +44,39 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.harness = ConsumerHarness(consumer_assignment_interval_ms=1_000)
         self.harness.create_topic("u", 2)
         self.harness.commits_at_once = False
-        self.members: list[Member] = []
+        self.members: list[Member | ClassicMember] = []
         self.names = 0
 
     def _next_name(self) -> str:
         self.names += 1
         return f"m{self.names}"
 
+    @initialize(kinds=st.lists(st.booleans(), min_size=1, max_size=3))
+    def begin(self, kinds: list[bool]) -> None:
+        """Members of both protocols, in any order."""
+        for is_classic in kinds:
+            if is_classic:
+                self.add_classic_member(topics=("t", "u"))
+            else:
+                self.add_member(instance=None, topics=("t", "u"))
+            self._second()
+
     @precondition(lambda self: len(self.members) < MAX_MEMBERS)
     @rule(instance=st.sampled_from([None, None, "i", "j"]), topics=topic_choices)
     def add_member(self, instance: str | None, topics: tuple[str, ...]) -> None:
         self.members.append(Member(self.harness, self._next_name(), instance, topics))
+
+    @precondition(lambda self: len(self.members) < MAX_MEMBERS)
+    @rule(topics=topic_choices)
+    def add_classic_member(self, topics: tuple[str, ...]) -> None:
+        self.members.append(ClassicMember(self.harness, topics))
 
     @rule(number=numbers, times=st.integers(1, 4))
     def step_member(self, number: int, times: int) -> None:
         for member in self.members[number : number + 1]:
             for _ in range(times):
                 member.step()
+                self.no_partition_has_two_readers()
 
     @rule(seconds=st.sampled_from([1, 2, 4, 8, 16]))
     def run_undisturbed(self, seconds: int) -> None:
@@ -59,12 +84,11 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             self._second()
 
     def _second(self) -> None:
-        for member in self.members:
-            member.step()
-        self.harness.commit()
-        for member in self.members:
-            member.step()
-        self.harness.commit()
+        for _ in range(2):
+            for member in self.members:
+                member.step()
+                self.no_partition_has_two_readers()
+            self.harness.commit()
         self.harness.advance(1_000)
 
     @rule(number=numbers, topics=topic_choices)
@@ -78,10 +102,17 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             member.leave()
             self.members.remove(member)
 
+    @rule()
+    def leave_the_consumer_protocol(self) -> None:
+        """All its members leave; those of the classic protocol stay."""
+        for member in [each for each in self.members if isinstance(each, Member)]:
+            member.leave()
+            self.members.remove(member)
+
     @rule(number=numbers)
     def restart_static_member(self, number: int) -> None:
         for member in self.members[number : number + 1]:
-            if member.instance is not None:
+            if isinstance(member, Member) and member.instance is not None:
                 member.leave(-2)
                 self.members[number] = Member(
                     self.harness, self._next_name(), member.instance, member.topics
@@ -127,7 +158,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if stored is not None:
             rebuilt.load(stored)
         for record in shard.writes.records_of_group("g"):
-            rebuilt.apply(record.key, record.value)
+            if isinstance(record.key, KEYS):
+                rebuilt.apply(record.key, record.value)
         group = shard.consumer_groups.get("g", ConsumerGroup("g"))
         assert described(group) == described(rebuilt)
 
@@ -148,7 +180,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @invariant()
     def no_partition_has_two_readers(self) -> None:
         """Of those whose sessions cannot have ended without their knowing."""
-        group = self.harness.shard.consumer_groups.get("g")
+        shard = self.harness.shard
+        group = shard.consumer_groups.get("g") or shard.groups.get("g")
         known = () if group is None else group.members
         reading = [
             partition
@@ -161,13 +194,16 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         for _ in range(SETTLING_S):
             self._second()
-        group = self.harness.shard.consumer_groups.get("g")
+        shard = self.harness.shard
+        group = shard.consumer_groups.get("g") or shard.groups.get("g")
         readers = [member for member in self.members if not member.is_fenced]
         if not readers:
             assert group is None or not group.members
             return
         assert group is not None
-        assert group.state == ConsumerGroupState.STABLE
+        assert group.state == ConsumerGroupState.STABLE == GroupState.STABLE
+        speaks = {isinstance(member, Member) for member in readers}
+        assert isinstance(group, ConsumerGroup) == (True in speaks)
         assert sorted(group.members) == sorted(member.name for member in readers)
         image = self.harness.image
         wanted = {
