@@ -68,7 +68,8 @@ class ShardHarness:
         self.config = GroupConfig(**config)
         #: The topics of the cluster, as consumer groups see them.
         self.image = Image()
-        self.topics = ClusterMetadata(lambda: self.image)
+        self.metadata_offset = 0
+        self.topics = ClusterMetadata(lambda: self.image, lambda: self.metadata_offset)
         self.ids = 0
         self.commits_at_once = commits_at_once
         self.ms = 0

@@ -17,7 +17,7 @@ from kraftlog.wire.record_frames import OFFSETS_LOG
 from tests.groups.shard_harness import ShardHarness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.heartbeat import HeartbeatRequest
@@ -46,20 +46,21 @@ class ConsumerHarness(ShardHarness):
     def create_topic(self, name: str, count: int) -> Uuid:
         self.topic_numbers += 1
         created = topic_id(self.topic_numbers)
-        self._put_topic(created, name, count)
+        self._put_topic(created, name, count, is_new=True)
         return created
 
     def grow_topic(self, name: str, count: int) -> None:
         self._put_topic(self.image.topic_ids[name], name, count)
 
-    def _put_topic(self, created: Uuid, name: str, count: int) -> None:
+    def _put_topic(self, created: Uuid, name: str, count: int, *, is_new: bool = False) -> None:
         image = self.image
         image.topics[created] = TopicImage(created, name, count)
         image.topic_ids[name] = created
         for index in range(count):
             part = PartitionImage(created, index, (1,), (1,), 1, 0, 0)
             image.partitions[part.key] = part
-        self.topics.changed(created)
+        self.topics.changed(created, is_new=is_new)
+        self.metadata_offset += 1
 
     def delete_topic(self, name: str) -> None:
         deleted = self.image.topic_ids.pop(name)
@@ -75,6 +76,8 @@ class ConsumerHarness(ShardHarness):
         *,
         group: str = "g",
         topics: Sequence[str] | None = None,
+        regex: str | None = None,
+        may_describe: Callable[[str], bool] | None = None,
         owned: Mapping[Uuid, Sequence[int]] | None = None,
         instance: str | None = None,
         assignor: str | None = None,
@@ -90,6 +93,7 @@ class ConsumerHarness(ShardHarness):
             instance_id=instance,
             rebalance_timeout_ms=revoke_ms,
             subscribed_topic_names=topics,
+            subscribed_topic_regex=regex,
             server_assignor=assignor,
             topic_partitions=None
             if owned is None
@@ -98,7 +102,7 @@ class ConsumerHarness(ShardHarness):
                 for each, indexes in owned.items()
             ],
         )
-        context = RequestContext(version, "c", "/127.0.0.1")
+        context = RequestContext(version, "c", "/127.0.0.1", may_describe)
         self.shard.consumer_group_heartbeat(pending, context, request, self.now)
         self.settle()
         return pending
@@ -168,5 +172,5 @@ def described(group: ConsumerGroup) -> dict[str, Any]:
     return {
         name: deepcopy(getattr(group, name))
         for name in ConsumerGroup.__slots__
-        if name not in {"timers", "checked_version"}
+        if name not in {"timers", "checked_version", "is_resolving"}
     }
