@@ -59,7 +59,7 @@ class Members:
         self.consumers: list[Consumer] = []
         self.values: set[bytes] = set()
 
-    def add(self, **settings: Any) -> Consumer:
+    def add(self, topic: str = TOPIC, **settings: Any) -> Consumer:
         chosen = {
             "bootstrap.servers": self._address,
             "group.id": "g",
@@ -69,7 +69,7 @@ class Members:
             **settings,
         }
         consumer = Consumer(chosen)
-        consumer.subscribe([TOPIC])
+        consumer.subscribe([topic])
         self.consumers.append(consumer)
         return consumer
 
@@ -114,6 +114,19 @@ def test_members_of_librdkafka_share_a_topic_and_hand_it_over(node: NodeProcess)
     asked = [ConsumerGroupTopicPartitions("g")]
     offsets = admin.list_consumer_group_offsets(asked)["g"].result().topic_partitions
     assert {each.offset for each in offsets} == {2 * RECORDS // PARTITIONS}
+
+
+def test_the_node_resolves_the_expression_of_a_member_of_librdkafka(node: NodeProcess) -> None:
+    """Nothing else is told to the member: it sends the expression, and the node finds the topic."""
+    produce(node.address)
+    members = Members(node.address)
+    members.add("^sha.*d")
+    members.poll_until(lambda: len(members.values) == RECORDS)
+    assert members.shares() == [PARTITIONS]
+    admin = AdminClient({"bootstrap.servers": node.address})
+    [member] = admin.describe_consumer_groups(["g"])["g"].result().members
+    assert len(member.assignment.topic_partitions) == PARTITIONS
+    members.close(members.consumers[0])
 
 
 def test_members_of_librdkafka_change_protocols_one_by_one_and_back(
