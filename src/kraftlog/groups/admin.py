@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups.consumer.describe import committed_group
 from kraftlog.groups.consumer.group import ConsumerGroup
-from kraftlog.groups.consumer.records import removed_group
 from kraftlog.groups.offsets import offset_keys
 from kraftlog.groups.pending_writes import coordinator_error
 from kraftlog.groups.records import group_tombstone, offset_tombstone
@@ -46,7 +44,9 @@ def list_groups(shard: Shard, states: Sequence[str], types: Sequence[str]) -> li
             for group in shard.groups.values()
             if group.group_id not in shard.consumer_groups
         ]
-    if CONSUMER in wanted_types:
+    if CONSUMER in wanted_types and shard.consumer_groups:
+        from kraftlog.groups.consumer.describe import committed_group
+
         listed += [
             ListedGroup(
                 group_id=group_id,
@@ -136,6 +136,8 @@ def begin_deletion(shard: Shard, group: Group | ConsumerGroup, now: Now) -> list
     if not isinstance(group, ConsumerGroup):
         group.enter(GroupState.DEAD, now)
         return [*records, group_tombstone(group_id)]
+    from kraftlog.groups.consumer.records import removed_group
+
     tombstones = removed_group(group)
     for record in tombstones:
         shard.apply_to_consumer_group(group_id, record)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups import members, rebalance
-from kraftlog.groups.consumer import classic_members
-from kraftlog.groups.consumer.records import removed_group
 from kraftlog.groups.group import Group
 from kraftlog.groups.member import Member, protocols_of, rebalance_timeout_of
 from kraftlog.groups.pending_writes import coordinator_error
@@ -51,6 +49,8 @@ def join(
         return shard.respond(pending, error_response(member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
     consumer_group = shard.consumer_groups.get(request.group_id)
     if consumer_group is not None and consumer_group.members:
+        from kraftlog.groups.consumer import classic_members
+
         return classic_members.join(shard, pending, context, consumer_group, request, now)
     return _join_classic_group(shard, pending, context, request, now)
 
@@ -142,6 +142,8 @@ def _obstacle_to_replacing(shard: Shard, request: JoinGroupRequest, now: Now) ->
 
 def begin_replacing(shard: Shard, consumer_group: ConsumerGroup) -> list[GroupRecord]:
     """Remove an empty consumer group, whose place a classic one takes; return its tombstones."""
+    from kraftlog.groups.consumer.records import removed_group
+
     tombstones = removed_group(consumer_group)
     for record in tombstones:
         shard.apply_to_consumer_group(consumer_group.group_id, record)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups import rebalance
-from kraftlog.groups.consumer import classic_members
-from kraftlog.groups.consumer.leaving import leave as leave_consumer_group
 from kraftlog.groups.pending_writes import coordinator_error
 from kraftlog.groups.records import group_record
 from kraftlog.groups.states import GroupState
@@ -36,6 +34,8 @@ SEVERAL_SINCE = 3
 def sync(shard: Shard, pending: object, request: SyncGroupRequest, now: Now) -> None:
     consumer_group = shard.consumer_groups.get(request.group_id)
     if consumer_group is not None:
+        from kraftlog.groups.consumer import classic_members
+
         classic_members.sync(shard, pending, consumer_group, request, now)
         return
     group = shard.groups.get(request.group_id)
@@ -136,6 +136,8 @@ def _assignment(group: Group, member: Member) -> SyncGroupResponse:
 def heartbeat(shard: Shard, pending: object, request: HeartbeatRequest, now: Now) -> None:
     consumer_group = shard.consumer_groups.get(request.group_id)
     if consumer_group is not None:
+        from kraftlog.groups.consumer import classic_members
+
         classic_members.heartbeat(shard, pending, consumer_group, request, now)
         return
     group = shard.groups.get(request.group_id)
@@ -169,6 +171,7 @@ def leave(
         return
     consumer_group = shard.consumer_groups.get(request.group_id)
     if consumer_group is not None:
+        from kraftlog.groups.consumer.leaving import leave as leave_consumer_group
 
         def response_of(results: list[MemberResponse]) -> LeaveGroupResponse:
             return _leave_response(results, has_several)

@@ -10,8 +10,6 @@ from collections import deque
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.consumer.group import ConsumerGroup
-from kraftlog.groups.consumer.offsets import commit_error as commit_error_of_consumer
-from kraftlog.groups.consumer.offsets import fetch_error
 from kraftlog.groups.group import CONSUMER
 from kraftlog.groups.pending_writes import coordinator_error
 from kraftlog.groups.records import offset_record, offset_tombstone
@@ -68,6 +66,8 @@ def commit(
     group = shard.groups.get(request.group_id)
     consumer_group = shard.consumer_groups.get(request.group_id)
     if consumer_group is not None:
+        from kraftlog.groups.consumer.offsets import commit_error as commit_error_of_consumer
+
         group = None
         code = commit_error_of_consumer(consumer_group, context.version, request)
     else:
@@ -217,6 +217,8 @@ def _fetch_response(
     group_id = group_request.group_id
     consumer_group = shard.durable.consumer_groups.get(group_id)
     if consumer_group is not None:
+        from kraftlog.groups.consumer.offsets import fetch_error
+
         code = fetch_error(consumer_group, group_request)
         if code:
             return fetch_error_response(group_id, code)

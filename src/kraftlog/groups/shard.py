@@ -15,18 +15,18 @@ or `handle(WriteFailed(token, code))`, in the order of the tokens. Several batch
 
 The host combines the responses of requests about several groups: methods that take a part of a
 request return a part of the response.
+
+What only groups of the consumer protocol need is imported with the first of them: a node starts
+without it.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups import admin, join, members, offset_expiration, offsets, rebalance
-from kraftlog.groups.consumer import heartbeat, sessions
-from kraftlog.groups.consumer.describe import describe_consumer_group
 from kraftlog.groups.consumer.group import ConsumerGroup
 from kraftlog.groups.consumer.settings import ConsumerGroupSettings, settings_of
 from kraftlog.groups.consumer.stored import KEYS
-from kraftlog.groups.downgrade import become_classic_group
 from kraftlog.groups.group import Group, group_from_record
 from kraftlog.groups.messages import GroupResponse, WriteFailed, Written
 from kraftlog.groups.pending_writes import PendingWrites
@@ -170,9 +170,13 @@ class GroupShard:
         request: ConsumerGroupHeartbeatRequest,
         now: Now,
     ) -> None:
+        from kraftlog.groups.consumer import heartbeat
+
         heartbeat.heartbeat(self, pending, context, request, now)
 
     def describe_consumer_group(self, group_id: str) -> consumer_group_describe.DescribedGroup:
+        from kraftlog.groups.consumer.describe import describe_consumer_group
+
         return describe_consumer_group(self, group_id)
 
     def offset_commit(
@@ -258,6 +262,8 @@ class GroupShard:
             return
         group.apply(record.key, record.value)
         if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
+            from kraftlog.groups.consumer import sessions
+
             del self.consumer_groups[group_id]
             sessions.cancel_all(self, group)
 
@@ -266,6 +272,8 @@ class GroupShard:
 
         They learn with their pending requests that they have to join again.
         """
+        from kraftlog.groups.consumer import sessions
+
         classic = self.groups.get(group_id)
         if classic is None or classic.state == GroupState.DEAD:
             return
@@ -279,10 +287,14 @@ class GroupShard:
 
     def become_classic_group(self, *arguments: Any) -> None:
         """Replace a consumer group whose members all speak the classic protocol."""
+        from kraftlog.groups.downgrade import become_classic_group
+
         become_classic_group(self, *arguments)
 
     def rebuild_consumer_group(self, group_id: str, now: Now) -> None:
         """Build a group from its committed records and its pending batches; see ConsumerGroup."""
+        from kraftlog.groups.consumer import sessions
+
         group = self.consumer_groups.setdefault(group_id, ConsumerGroup(group_id))
         group.clear()
         stored = self.durable.consumer_groups.get(group_id)
