@@ -24,6 +24,7 @@ from bench.beside.secured_nodes import (
 )
 from bench.beside.throughput import Load, count_of, measure_rounds
 from kraftlog import Client
+from kraftlog.authorization.acls import Operation, PatternType, Permission, ResourceType
 from kraftlog.client.quotas import alter_quotas
 from kraftlog.wire.messages.create_acls import (
     AclCreation,
@@ -47,8 +48,6 @@ ACL_TOPIC = "acls"
 SMALL_REQUESTS = 60_000
 #: Unmeasured runs, for a JVM to compile its code.
 WARM_UPS = 3
-#: The numbers of Kafka's protocol.
-TOPIC, LITERAL, READ, WRITE, DESCRIBE, CREATE, ALLOW = 2, 3, 3, 4, 8, 5, 3
 #: Five clients share a quota, by their client id; it is measured once its first seconds are over,
 #: in which the quota allows what it has not used before.
 LIMITED, LIMITED_CLIENTS, LIMIT_MB = "limited", 5, 10
@@ -80,10 +79,13 @@ def encrypted(nodes: Sequence[SecuredNode], plan: Plan, result: Result) -> None:
     """Produce and consume over TLS."""
 
     def produce(peer: Peer, workload: Load, count: int) -> tuple[int, float]:
-        return over_tls("produce", peer, count, workload.size, "acks=1", *BATCHED)
+        node = secured_of(peer)
+        sent = ("acks=1", *BATCHED, *node.librdkafka_tls)
+        return load("produce", node.tls_address, "tls", count, workload.size, *sent)
 
     def consume(peer: Peer, _workload: Load, count: int) -> tuple[int, float]:
-        return over_tls("consume", peer, count, *GREEDY)
+        node = secured_of(peer)
+        return load("consume", node.tls_address, "tls", count, *GREEDY, *node.librdkafka_tls)
 
     for node in nodes:
         create_topic(node.port, "tls")
@@ -93,12 +95,9 @@ def encrypted(nodes: Sequence[SecuredNode], plan: Plan, result: Result) -> None:
     measure_rounds("tls.consume", nodes, TLS_LOAD, plan, result, consume)
 
 
-def over_tls(what: str, peer: Peer, *arguments: object) -> tuple[int, float]:
+def secured_of(peer: Peer) -> SecuredNode:
     assert isinstance(peer, SecuredNode)
-    count = 1 if what == "consume" else 2
-    return load(
-        what, peer.tls_address, "tls", *arguments[:count], *peer.librdkafka_tls, *arguments[count:]
-    )
+    return peer
 
 
 # Logins ------------------------------------------------------------------------------------------
@@ -110,7 +109,8 @@ def logins(nodes: Sequence[SecuredNode], certificates: str, plan: Plan, result: 
     for node in nodes:
         add_user(node)
         log_in(node, certificates, count)
-    before = {node.name: long_turns(node) for node in nodes if node.name == KRAFTLOG}
+    kraftlog = next(node for node in nodes if node.name == KRAFTLOG)
+    before = long_turns(kraftlog)
     for node in in_turns(nodes, plan.rounds):
         brokers = cpu_seconds(node.pid)
         seconds = log_in(node, certificates, count)
@@ -118,10 +118,8 @@ def logins(nodes: Sequence[SecuredNode], certificates: str, plan: Plan, result: 
         result.add("logins.rate", node.name, all_logins / seconds)
         cost_ms = (cpu_seconds(node.pid) - brokers) * 1000 / all_logins
         result.add("logins.cpu", node.name, cost_ms)
-    for node in nodes:
-        if node.name in before:
-            number = long_turns(node) - before[node.name]
-            result.notes.append(f"Logins: {number:g} turns of kraftlog took 5 ms or longer.")
+    number = long_turns(kraftlog) - before
+    result.notes.append(f"Logins: {number:g} turns of kraftlog took 5 ms or longer.")
 
 
 def log_in(node: SecuredNode, certificates: str, count: int) -> float:
@@ -232,9 +230,15 @@ def send_small(node: Peer, count: int) -> tuple[float, float]:
 
 def add_acls(node: SecuredNode) -> None:
     """The client's own ACLs first: with the next ones, what is not allowed is denied."""
-    mine = [acl(ACL_TOPIC, "User:ANONYMOUS", each) for each in (WRITE, DESCRIBE)]
+    mine = [
+        acl(ACL_TOPIC, "User:ANONYMOUS", each) for each in (Operation.WRITE, Operation.DESCRIBE)
+    ]
     others = [
-        acl(f"topic-{number % TOPICS_WITH_ACLS}", f"User:{number // TOPICS_WITH_ACLS}", READ)
+        acl(
+            f"topic-{number % TOPICS_WITH_ACLS}",
+            f"User:{number // TOPICS_WITH_ACLS}",
+            Operation.READ,
+        )
         for number in range(ACLS - len(mine))
     ]
     creations = [*mine, *others]
@@ -248,11 +252,11 @@ def add_acls(node: SecuredNode) -> None:
 
 def acl(topic: str, principal: str, operation: int) -> AclCreation:
     return AclCreation(
-        resource_type=TOPIC,
+        resource_type=ResourceType.TOPIC,
         resource_name=topic,
-        resource_pattern_type=LITERAL,
+        resource_pattern_type=PatternType.LITERAL,
         principal=principal,
         host="*",
         operation=operation,
-        permission_type=ALLOW,
+        permission_type=Permission.ALLOW,
     )

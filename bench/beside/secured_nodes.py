@@ -8,7 +8,7 @@ import subprocess
 from tests.ports import free_ports
 
 from bench.beside.frame_client import LOOPBACK
-from bench.beside.peers import CLUSTER_ID, Peer, format_kafka, java, kraftlog, write
+from bench.beside.peers import CLUSTER_ID, HEAP, Peer, format_kafka, java, kraftlog, write
 from bench.beside.rows import KAFKA, PEERS
 from kraftlog import Client
 from kraftlog.cli.scram_credentials import salted_from
@@ -60,7 +60,7 @@ class SecuredNode(Peer):
         if name == KAFKA:
             write(file, text + extra)
             format_kafka(file, "--standalone")
-            command = java(folder, "kafka.Kafka", file, heap=("-Xmx1G", "-Xms1G"))
+            command = java(folder, "kafka.Kafka", file, heap=HEAP)
         else:
             write(file, f"{text}{extra}kraftlog.http.port={self.http_port}\n")
             formatting = [*kraftlog(), "format", "-t", CLUSTER_ID, "-c", file, "--standalone"]

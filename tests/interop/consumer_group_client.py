@@ -5,15 +5,11 @@ The same calls on two brokers give equal results if the brokers decide equally.
 
 from __future__ import annotations
 
-import socket
-import struct
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.client.deadline import Deadline
 from kraftlog.types import NULL_UUID
-from kraftlog.wire.apis import APIS, ApiKey
-from kraftlog.wire.codec import decode
-from kraftlog.wire.frames import request_frame
+from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import consumer_group_heartbeat as heartbeats
 from kraftlog.wire.messages import consumer_protocol, delete_groups, describe_groups, list_groups
 from kraftlog.wire.messages import join_group as joins
@@ -25,6 +21,7 @@ from kraftlog.wire.messages import sync_group as syncs
 from kraftlog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kraftlog.wire.messages.heartbeat import HeartbeatRequest
 from kraftlog.wire.record_frames import decode_consumer_protocol, encode_versioned
+from tests.server.sasl_raw import Raw
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
@@ -65,9 +62,7 @@ class GroupClient:
     """The members of one group, on a connection to its broker."""
 
     def __init__(self, address: str, group_id: str) -> None:
-        host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=LIMIT_S)
-        self._stream = self._socket.makefile("rb")
+        self._raw = Raw(int(address.rpartition(":")[2]))
         self.group_id = group_id
         self.topic_ids: dict[str, Uuid] = {}
         #: The epoch and the assignment that each member has from its last responses.
@@ -77,15 +72,10 @@ class GroupClient:
         self.ids: dict[str, str] = {}
 
     def close(self) -> None:
-        self._stream.close()
-        self._socket.close()
+        self._raw.close()
 
     def send(self, api_key: int, version: int, request: Message) -> Any:
-        api = APIS[api_key]
-        self._socket.sendall(b"".join(request_frame(api, version, 1, "client", request)))
-        (size,) = struct.unpack(">i", self._stream.read(4))
-        raw = self._stream.read(size)
-        return decode(api.response(), version, raw, 4 + api.response_header_version(version))
+        return self._raw.call(api_key, version, request)
 
     def learn_topics(self, *names: str) -> None:
         request = metadatas.MetadataRequest(

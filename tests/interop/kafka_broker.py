@@ -31,6 +31,8 @@ rootLogger.appenderRef.out.ref=out
 logger.server.name=kafka.server.KafkaRaftServer
 logger.server.level=INFO
 """
+#: The option of a JVM that reads tokens or their keys; it connects to no other addresses.
+ALLOWED_URLS = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
 _OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 

@@ -78,6 +78,17 @@ OAuthBearerUnsecuredValidatorCallbackHandler
 """
 
 
+def write_certificate(authority: trustme.CA, path: str, identity: str) -> None:
+    """Write `path.pem`, a key with its certificates, and `path.key`, as Java reads them."""
+    issued = authority.issue_cert(identity)
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    with open(f"{path}.pem", "wb") as file:
+        file.write(pem + b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    with open(f"{path}.key", "wb") as file:
+        file.write(pem)
+
+
 class SecuredKafka:
     """The addresses of a broker's listeners, and the files of its clients."""
 
@@ -89,8 +100,8 @@ class SecuredKafka:
         self.authority = trustme.CA()
         self.authority.cert_pem.write_to_path(self.file("ca.pem"))
         trustme.CA().cert_pem.write_to_path(self.file("other-ca.pem"))
-        self._write_certificate("broker.pem", "127.0.0.1")
-        self._write_certificate("client.pem", "client")
+        for name, identity in (("broker", "127.0.0.1"), ("client", "client")):
+            write_certificate(self.authority, self.file(name), identity)
         with open(self.file("token.jwt"), "w", encoding="ascii") as file:
             file.write(unsigned_token(USER))
 
@@ -99,13 +110,6 @@ class SecuredKafka:
 
     def address(self, listener: str) -> str:
         return f"127.0.0.1:{self.ports[listener]}"
-
-    def _write_certificate(self, name: str, identity: str) -> None:
-        issued = self.authority.issue_cert(identity)
-        key = load_pem_private_key(issued.private_key_pem.bytes(), None)
-        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())  # as Java reads
-        with open(self.file(name), "wb") as file:
-            file.write(pem + b"".join(blob.bytes() for blob in issued.cert_chain_pems))
 
     def write_properties(self) -> str:
         modules = {"plain": _MODULES["PLAIN"], "scram": _MODULES["SCRAM-SHA-256"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from tests.interop.cache import UnavailableError
 from tests.interop.everyday import work
 from tests.interop.everyday.clients import CLIENTS, JAVA, Client
-from tests.interop.everyday.work import batches
+from tests.interop.everyday.work import batches, outcomes_in
 from tests.server.node_process import NodeProcess
 from tests.time_limit import LIMIT_S
 
@@ -55,7 +54,7 @@ def test_kafkas_clients_report_the_same_facts_of_everyday_work(
     jvm: Driver, address: str, data: str
 ) -> None:
     shown = jvm.tool("EverydayWork", address, str(LIMIT_S), seconds=2 * LIMIT_S).ok().stdout
-    facts = dict(json.loads(line) for line in shown.splitlines())
+    facts = outcomes_in(shown)
     assert facts == JAVA.expected()
     check_stored_batches(data)
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.interop.cache import UnavailableError
-from tests.interop.logins.brokers import ALLOWED, kafka_broker, keys_url, kraftlog_node
-from tests.interop.logins.cases import IN, cases, tried, without_ports, write_cases
+from tests.interop.everyday.work import outcomes_in
+from tests.interop.kafka_broker import ALLOWED_URLS
+from tests.interop.logins.brokers import kafka_broker, keys_url, kraftlog_node
+from tests.interop.logins.cases import ALL_CASES_S, IN, cases, tried, without_ports, write_cases
 from tests.interop.programs import go_program, js_program
 from tests.time_limit import LIMIT_S
 
@@ -46,7 +48,7 @@ def both(
     folder = tmp_path_factory.mktemp("logins")
     kafka = str(folder / "kafka")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", ALLOWED + keys_url(kafka))
+        patch.setenv("JDK_JAVA_OPTIONS", ALLOWED_URLS + keys_url(kafka))
         with kraftlog_node(str(folder / "kraftlog")) as ours, kafka_broker(kafka) as theirs:
             yield ours, theirs
 
@@ -87,6 +89,6 @@ def test_kafkas_clients_are_let_in_and_refused_as_by_kafka(
     outcomes = []
     for listeners in both:
         write_cases(path, listeners)
-        shown = jvm.tool("Logins", path, str(LIMIT_S), seconds=4 * LIMIT_S).ok().stdout
-        outcomes.append(without_ports(shown))
+        shown = jvm.tool("Logins", path, str(LIMIT_S), seconds=ALL_CASES_S).ok().stdout
+        outcomes.append(without_ports(outcomes_in(shown)))
     check("Java", outcomes[0], outcomes[1], both[0])

@@ -12,7 +12,7 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from tests.interop.kafka_broker import start_kafka
+from tests.interop.kafka_broker import ALLOWED_URLS, start_kafka
 from tests.interop.kafka_jars import kafka_libs
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.long]
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
-#: Kafka connects to no other addresses for keys and tokens.
-ALLOWED = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
 PROPERTIES = f"""\
 process.roles=broker,controller
 node.id=1
@@ -145,7 +143,7 @@ def test_tokens_end_as_on_a_broker_of_kafka(
     with node(tmp_path / "ours", keys.as_uri()) as port:
         ours = {name: outcome(port, message) for name, message in sent.items()}
     path, port = write_node(tmp_path / "theirs", keys.as_uri())
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", ALLOWED + keys.as_uri())
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", ALLOWED_URLS + keys.as_uri())
     with start_kafka(path, str(tmp_path / "theirs")):
         theirs = {name: outcome(port, message) for name, message in sent.items()}
     assert {name: (ours[name], theirs[name]) for name in sent if ours[name] != theirs[name]} == {}
@@ -159,7 +157,12 @@ def test_kafkas_own_client_logs_in_by_a_token(kafka_jars: str, tmp_path: Path) -
             shown = tmp_path / f"token-{index}"
             shown.write_text(token(index=index))
             file.write_text(CLIENT.format(url=shown.as_uri()))
-            command = ["java", ALLOWED + shown.as_uri(), "-cp", os.path.join(kafka_libs(), "*")]
+            command = [
+                "java",
+                ALLOWED_URLS + shown.as_uri(),
+                "-cp",
+                os.path.join(kafka_libs(), "*"),
+            ]
             command += ["org.apache.kafka.tools.TopicCommand", "--list", "--command-config"]
             command += [str(file), "--bootstrap-server", f"127.0.0.1:{port}"]
             done = subprocess.run(

@@ -30,6 +30,9 @@ class Raw:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.file.close()
         self.socket.close()
 

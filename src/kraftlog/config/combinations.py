@@ -289,10 +289,11 @@ def _is_offered(name: str, assignor: str) -> bool:
     return assignor in entry_points(group=ASSIGNORS_OF_PACKAGES).names
 
 
-#: The entry points by which packages offer assignors of consumer groups.
+#: The assignors of consumer groups that every node has, and the entry points of others.
+BUILTIN_ASSIGNORS = "uniform", "range"
 ASSIGNORS_OF_PACKAGES = "kraftlog.group.assignors"
-_ASSIGNORS = {
-    "group.consumer.assignors": ("uniform", "range"),
+_ASSIGNORS: dict[str, tuple[str, ...]] = {
+    "group.consumer.assignors": BUILTIN_ASSIGNORS,
     "group.share.assignors": ("simple",),
     "group.streams.assignors": ("sticky",),
 }

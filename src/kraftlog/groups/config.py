@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from kraftlog.config.combinations import BUILTIN_ASSIGNORS
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kraftlog.groups.assignors.interface import Assignor
-
-#: The names of the assignors that every node has.
-BUILTIN_ASSIGNORS = "uniform", "range"
 
 
 class GroupConfig(Value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.groups import rebalance
 from kraftlog.groups.consumer.embedded_protocol import encoded_assignment
 from kraftlog.groups.consumer.records import removed_group
+from kraftlog.groups.consumer.writes import when_committed
 from kraftlog.groups.group import CONSUMER, Group
 from kraftlog.groups.member import Member
 from kraftlog.groups.pending_writes import coordinator_error
@@ -48,18 +49,13 @@ def become_classic_group(
         shard.apply_to_consumer_group(group_id, record)
     shard.adopt(classic)
 
-    def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
-        if code and error_response is not None:
-            shard.respond(pending, error_response(coordinator_error(code)))
-        else:
-            shard.respond(pending, response)
-
     def undo(code: int, later: Now) -> None:
         shard.fail_pending_requests(classic, coordinator_error(code))
         shard.drop(classic)
         shard.rebuild_consumer_group(group_id, later)
 
     records = [*first_records, *tombstones, group_record(classic, assignments)]
+    on_done = when_committed(shard, pending, response, error_response)
     shard.writes.submit(records, now, on_done, undo, group_ids=(group_id,))
     for member in classic.members.values():
         shard.restart_session(classic, member, member.session_timeout_ms, now)

@@ -28,6 +28,7 @@ from kraftlog.groups.consumer.group import ConsumerGroup
 from kraftlog.groups.consumer.settings import ConsumerGroupSettings, settings_of
 from kraftlog.groups.consumer.stored import KEYS
 from kraftlog.groups.group import Group, group_from_record
+from kraftlog.groups.java_hash import string_hash
 from kraftlog.groups.messages import GroupResponse, WriteFailed, Written
 from kraftlog.groups.pending_writes import PendingWrites
 from kraftlog.groups.states import GroupState
@@ -63,10 +64,7 @@ if TYPE_CHECKING:
 
 def partition_of(group_id: str, count: int) -> int:
     """The partition of a group, by Java's string hash, as in Kafka."""
-    code = 0
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        code = (31 * code + (high << 8) + low) & 0xFFFFFFFF
+    code = string_hash(group_id)
     signed = code - (1 << 32) if code >> 31 else code
     # The smallest 32-bit number has no positive counterpart; Kafka takes 0 for it.
     return (0 if signed == -(1 << 31) else abs(signed)) % count

@@ -6,6 +6,7 @@ of a start.
 
 from __future__ import annotations
 
+from kraftlog.config.combinations import ASSIGNORS_OF_PACKAGES
 from kraftlog.errors import ConfigError, message_of
 from kraftlog.groups.assignors.builtin import BUILTIN_ASSIGNORS
 from kraftlog.value import TYPE_CHECKING
@@ -31,13 +32,13 @@ def find_assignors(names: Sequence[str]) -> dict[str, Assignor]:
 def _of_other_package(name: str) -> Assignor:
     from importlib.metadata import entry_points
 
-    from kraftlog.groups.assignors.own import ENTRY_POINTS, checked
+    from kraftlog.groups.assignors.own import checked
 
-    offered = entry_points(group=ENTRY_POINTS)
+    offered = entry_points(group=ASSIGNORS_OF_PACKAGES)
     if name not in offered.names:
         raise ConfigError(
             f"{KEY}={name}: expected one of {', '.join([*BUILTIN_ASSIGNORS, *offered.names])}, or "
-            f"the name of an entry point {ENTRY_POINTS} of an installed package"
+            f"the name of an entry point {ASSIGNORS_OF_PACKAGES} of an installed package"
         )
     try:
         function = offered[name].load()

@@ -8,10 +8,10 @@ import time
 from socket import gethostname
 
 from kraftlog.config import endpoints
+from kraftlog.config.combinations import BUILTIN_ASSIGNORS
 from kraftlog.config.endpoints import bracketed
 from kraftlog.config.safety import QUORUM_FETCH_WAIT_MS, refuse_unsafe
 from kraftlog.errors import ConfigError, StorageError, message_of
-from kraftlog.groups.config import BUILTIN_ASSIGNORS
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import BrokerAddress, NodeConfig
 from kraftlog.node.controller.active_controller import first_levels

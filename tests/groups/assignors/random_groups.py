@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.groups.assignors.builtin import assign
 from kraftlog.groups.assignors.interface import (
     Assignments,
     MemberSubscription,
     SubscribedTopics,
 )
 from kraftlog.types import Uuid, uuid_text
+from tests.groups.assignors.at_once import assign
 
 if TYPE_CHECKING:
     from random import Random

@@ -8,11 +8,11 @@ from kraftlog.groups.assignors.hash_order import (
     copied_set_buckets,
     in_hash_order,
     partitions_in_hash_order,
-    string_hash,
     strings_in_hash_order,
     table_size,
     uuid_hash,
 )
+from kraftlog.groups.java_hash import string_hash
 from kraftlog.steps import result_of
 
 #: What `"…".hashCode()` prints in jshell, as an unsigned number.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kraftlog.groups.assignors.builtin import assign
 from kraftlog.groups.assignors.interface import MemberSubscription
 from kraftlog.groups.assignors.range_assignor import by_utf16
+from tests.groups.assignors.at_once import assign
 from tests.groups.assignors.test_uniform import T1, T2, by_name, member, subscribed
 
 

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftlog.groups.assignors.builtin import BUILTIN_ASSIGNORS, assign
+from kraftlog.groups.assignors.builtin import BUILTIN_ASSIGNORS
 from kraftlog.groups.assignors.interface import (
     AssignorError,
     MemberSubscription,
     SubscribedTopics,
 )
 from kraftlog.types import Uuid
+from tests.groups.assignors.at_once import assign
 from tests.groups.assignors.random_groups import RandomGroup, Round
 
 T1, T2, T3 = (bytes([number]) * 16 for number in (1, 2, 3))

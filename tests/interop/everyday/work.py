@@ -75,22 +75,27 @@ def main(pieces: Mapping[str, Callable[[str], Facts]]) -> None:
         print(json.dumps([name, facts]), flush=True)
 
 
-def run_program(command: Sequence[str], address: str) -> dict[str, Facts]:
+def run_program(command: Sequence[str], what: str, seconds: int = 2 * LIMIT_S) -> dict[str, Any]:
     """Run a client in its own process; when this ends, all that the client left open is closed.
 
-    Its arguments are the node's address and the number of seconds that a piece of work may take. It
-    writes a line of JSON for each piece: name and facts.
+    Its arguments are what it works with, such as the node's address, and the number of seconds that
+    a piece of work may take. It writes a line of JSON for each piece: name and facts.
     """
     done = subprocess.run(
-        [*command, address, str(LIMIT_S)],
+        [*command, what, str(LIMIT_S)],
         capture_output=True,
         text=True,
-        timeout=2 * LIMIT_S,
+        timeout=seconds,
         cwd=ROOT,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return dict(json.loads(line) for line in done.stdout.splitlines())
+    return outcomes_in(done.stdout)
+
+
+def outcomes_in(lines: str) -> dict[str, Any]:
+    """What a client has written about each piece of work."""
+    return dict(json.loads(line) for line in lines.splitlines())
 
 
 def batches(data: str, partition: str) -> list[BatchHeader]:

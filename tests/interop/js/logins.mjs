@@ -1,7 +1,7 @@
 // Tries each way to get in of the file that the first argument names; prints a line of JSON for each.
 
 import fs from 'node:fs'
-import { errorText, LIMIT_MS } from './work.mjs'
+import { errorText, LIMIT_MS, within } from './work.mjs'
 
 export { LIMIT_MS }
 export const TOPIC = 'logins'
@@ -16,12 +16,8 @@ process.on('uncaughtException', () => {})
 
 export async function tryCases (attempt) {
   for (const it of JSON.parse(read(process.argv[2]))) {
-    let timer
-    const limit = new Promise((resolve) => {
-      timer = setTimeout(() => resolve('neither in nor refused'), it.gets_in ? LIMIT_MS : REFUSED_WITHIN_MS)
-    })
-    const outcome = await Promise.race([attempt(it).then(() => 'in', errorText), limit])
-    clearTimeout(timer)
+    const limitMs = it.gets_in ? LIMIT_MS : REFUSED_WITHIN_MS
+    const outcome = await within(limitMs, attempt(it)).then(() => 'in', errorText)
     process.stdout.write(`${JSON.stringify([it.name, outcome])}\n`)
   }
   process.exit(0) // a client may have left something running

@@ -25,15 +25,19 @@ export function errorText (error) {
   return [`${error.name}: ${error.message}`, ...causes.map(errorText)].join(' <- ')
 }
 
+/** What `work` gives; after `ms` it fails. */
+export async function within (ms, work) {
+  let timer
+  const limit = new Promise((resolve, reject) => {
+    timer = setTimeout(() => reject(new Error('not finished within the time limit')), ms)
+  })
+  return await Promise.race([work, limit]).finally(() => clearTimeout(timer))
+}
+
 export async function run (pieces) {
   const address = process.argv[2]
   for (const [name, work] of Object.entries(pieces)) {
-    let timer
-    const limit = new Promise((resolve, reject) => {
-      timer = setTimeout(() => reject(new Error('not finished within the time limit')), LIMIT_MS)
-    })
-    const facts = await Promise.race([work(address), limit]).catch((error) => ({ error: errorText(error) }))
-    clearTimeout(timer)
+    const facts = await within(LIMIT_MS, work(address)).catch((error) => ({ error: errorText(error) }))
     process.stdout.write(`${JSON.stringify([name, facts])}\n`)
   }
   process.exit(0) // a client may have left something running

@@ -8,16 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import trustme
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
 
 from kraftlog.cli import main
 from tests.interop.kafka_broker import start_kafka
 from tests.interop.logins.cases import MECHANISMS, PASSWORD, TOPIC, USER
+from tests.interop.secured_kafka import write_certificate
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess, create_topics
 from tests.tokens import AUDIENCE, ISSUER, claims, jwk, jwks, now_s, token
@@ -26,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-#: Kafka reads keys from no other addresses.
-ALLOWED = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
 _LOGIN = "org.apache.kafka.common.security"
 _OAUTH = f"{_LOGIN}.oauthbearer"
 _PROPERTIES = """\
@@ -154,11 +147,4 @@ def _write_certificates(folder: str) -> None:
     authority.cert_pem.write_to_path(f"{folder}/ca.pem")
     trustme.CA().cert_pem.write_to_path(f"{folder}/other-ca.pem")
     for name, identity in (("broker", "127.0.0.1"), ("client", "client")):
-        issued = authority.issue_cert(identity, common_name=identity)
-        key = load_pem_private_key(issued.private_key_pem.bytes(), None)
-        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
-        with open(f"{folder}/{name}.pem", "wb") as file:
-            file.write(pem + chain)
-        with open(f"{folder}/{name}.key", "wb") as file:
-            file.write(pem)
+        write_certificate(authority, f"{folder}/{name}", identity)

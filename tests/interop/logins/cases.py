@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from tests.interop.cache import ROOT
+from tests.interop.everyday.work import run_program
 from tests.time_limit import LIMIT_S
 
 if TYPE_CHECKING:
@@ -27,6 +26,10 @@ USER, PASSWORD = "alice", "alice-secret"
 IN = "in"
 PORTS = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=127\.0\.0\.1', )\d+")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+#: The time limit of a client for all cases.
+ALL_CASES_S = 4 * LIMIT_S
 
 
 @dataclass(frozen=True)
@@ -90,20 +93,10 @@ def write_cases(path: str, listeners: Listeners) -> None:
 def tried(command: Sequence[str], path: str, listeners: Listeners) -> dict[str, str]:
     """Run a client's program; return the outcome of each case, without ports."""
     write_cases(path, listeners)
-    done = subprocess.run(
-        [*command, path, str(LIMIT_S)],
-        capture_output=True,
-        text=True,
-        timeout=4 * LIMIT_S,
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return without_ports(done.stdout)
+    return without_ports(run_program(command, path, ALL_CASES_S))
 
 
-def without_ports(lines: str) -> dict[str, str]:
-    outcomes = dict(json.loads(line) for line in lines.splitlines())
+def without_ports(outcomes: dict[str, str]) -> dict[str, str]:
     return {name: PORTS.sub("PORT", outcome) for name, outcome in outcomes.items()}
 
 

@@ -101,7 +101,7 @@ def test_a_member_gets_new_topics_and_partitions_with_its_next_beat() -> None:
     assert broker.beat("a", 4).assignment is None
 
 
-def test_requests_for_a_remote_or_loading_group_are_sent_elsewhere() -> None:
+def test_requests_for_a_group_elsewhere_or_loading_are_refused() -> None:
     broker = ConsumerBroker()
     broker.start_loading()
     assert broker.beat("a", 0, ["t"]).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

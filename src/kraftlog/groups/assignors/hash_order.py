@@ -12,8 +12,7 @@ on such a bucket becomes a tree, whose order is not reproduced.
 
 from __future__ import annotations
 
-from operator import mul
-
+from kraftlog.groups.java_hash import string_hash
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,35 +24,14 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _MASK = 0xFFFFFFFF
-#: Powers of 31, descending; a longer string is hashed with a loop.
-_LONGEST = 64
-_POWERS = tuple([pow(31, exponent, 1 << 32) for exponent in range(_LONGEST - 1, -1, -1)])
-
 #: Strings that are hashed in one step; each takes about two microseconds.
 STRINGS_PER_STEP = 250
 
 #: The number of buckets of a `new HashMap()`.
 DEFAULT_BUCKETS = 16
-#: Tables below this size grow when a bucket has more than so many keys.
+#: Tables below this size grow when a bucket has more keys than this number.
 _TREE_BUCKETS = 64
 _FULL_BUCKET = 8
-
-
-def string_hash(text: str) -> int:
-    """String.hashCode, as an unsigned number."""
-    units: Sequence[int]
-    if text.isascii():
-        units = text.encode()
-    else:
-        raw = text.encode("utf-16-be", "surrogatepass")
-        units = [high << 8 | low for high, low in zip(raw[::2], raw[1::2], strict=True)]
-    if len(units) <= _LONGEST:
-        terms: int = sum(map(mul, units, _POWERS[_LONGEST - len(units) :]))
-        return terms & _MASK
-    result = 0
-    for unit in units:
-        result = result * 31 + unit & _MASK
-    return result
 
 
 def uuid_hash(uuid: Uuid) -> int:
@@ -70,7 +48,7 @@ def copied_set_buckets(size: int) -> int:
 def in_hash_order(
     items: Sequence[T], hashes: Iterable[int], buckets: int = DEFAULT_BUCKETS
 ) -> list[T]:
-    """The items as a HashMap returns them that had so many buckets when it was empty."""
+    """The items as a HashMap returns them that had this number of buckets when it was empty."""
     spread = [number ^ number >> 16 for number in hashes]
     mask = table_size(spread, buckets) - 1
     slots = [number & mask for number in spread]

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     )
     from kraftlog.types import Uuid
 
-ENTRY_POINTS = "kraftlog.group.assignors"
 #: Partitions that are checked in one step.
 PARTITIONS_PER_STEP = 1_000
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from kraftlog.types import Uuid
 
-#: Topics with few partitions may never come into balance; Kafka stops after so many rounds.
+#: Topics with few partitions may never come into balance; Kafka stops after this number of rounds.
 MAX_ROUNDS = 16
 #: Owned partitions, or moves, in one step; each takes less than a microsecond.
 PARTITIONS_PER_STEP = 500

@@ -98,7 +98,7 @@ class _Builder:
         self._topic_ids = topic_ids
         self._free = free
         self._members_left = member_count
-        #: Each member gets the minimum, and so many of them one more.
+        #: Each member gets the minimum, and this number of them one more.
         self._minimum, self._extra_count = divmod(partition_count, member_count)
         self._unfilled: list[tuple[str, int]] = []
         self.assignments: Assignments = {}

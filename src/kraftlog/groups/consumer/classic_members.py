@@ -11,7 +11,7 @@ from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.groups.consumer import downgrade, sessions
 from kraftlog.groups.consumer.decision import Decision
 from kraftlog.groups.consumer.embedded_protocol import encoded_assignment, subscription_of
-from kraftlog.groups.consumer.refused import RefusedRequestError
+from kraftlog.groups.consumer.refused import RefusedRequestError, unknown_member
 from kraftlog.groups.consumer.states import MemberState
 from kraftlog.groups.consumer.writes import write
 from kraftlog.groups.group import CONSUMER
@@ -194,8 +194,7 @@ def _known(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Con
             what = f"Static member {member_id} was fenced by member {member.member_id}."
             raise RefusedRequestError(ErrorCode.FENCED_INSTANCE_ID, what)
     if member is None:
-        what = f"Member {member_id} is not a member of group {group.group_id}."
-        raise RefusedRequestError(ErrorCode.UNKNOWN_MEMBER_ID, what)
+        raise unknown_member(member_id, group.group_id)
     return member
 
 

@@ -12,7 +12,7 @@ from kraftlog.config.keys import GROUP
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import TopicImage
@@ -56,9 +56,10 @@ class ClusterMetadata:
     def named(self, name: str) -> TopicImage | None:
         return self._image().topic_named(name)
 
-    def names(self) -> list[str]:
-        """The names of all topics."""
-        return [topic.name for topic in self._image().topics.values()]
+    def names(self) -> Iterator[str]:
+        """The names of the topics that there are now, which may change meanwhile."""
+        for topic in list(self._image().topics.values()):
+            yield topic.name
 
     def with_id(self, topic_id: Uuid) -> TopicImage | None:
         return self._image().topics.get(topic_id)

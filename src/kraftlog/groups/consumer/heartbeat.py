@@ -11,7 +11,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.groups.consumer import fencing, records, regexes
 from kraftlog.groups.consumer.decision import Decision
 from kraftlog.groups.consumer.group import ConsumerGroup
-from kraftlog.groups.consumer.refused import RefusedRequestError
+from kraftlog.groups.consumer.refused import RefusedRequestError, unknown_member
 from kraftlog.groups.consumer.requests import check, check_epoch, check_instance
 from kraftlog.groups.consumer.states import (
     JOIN_EPOCH,
@@ -145,14 +145,20 @@ def _member(
         if request.instance_id is None:
             return decision.joining_member(member_id)
         return decision.joining_static_member(member_id, request.instance_id, speaks_classic=False)
-    if request.instance_id is not None:
-        member = check_instance(group.static_member(request.instance_id), request)
-    else:
-        found = group.members.get(request.member_id)
-        if found is None:
-            raise _unknown(request.member_id, group.group_id)
-        member = found
+    member = _known_member(group, request)
     check_epoch(member, request)
+    return member
+
+
+def _known_member(
+    group: ConsumerGroup, request: api.ConsumerGroupHeartbeatRequest
+) -> ConsumerMember:
+    """The member with the request's member id, and with its instance id if it has one."""
+    if request.instance_id is not None:
+        return check_instance(group.static_member(request.instance_id), request)
+    member = group.members.get(request.member_id)
+    if member is None:
+        raise unknown_member(request.member_id, group.group_id)
     return member
 
 
@@ -192,12 +198,7 @@ def _leave(
             if group_id in shard.groups
             else f"Group {group_id} not found.",
         )
-    if request.instance_id is None:
-        member = group.members.get(request.member_id)
-        if member is None:
-            raise _unknown(request.member_id, group_id)
-    else:
-        member = check_instance(group.static_member(request.instance_id), request)
+    member = _known_member(group, request)
     response = api.ConsumerGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
         member_id=request.member_id,
@@ -216,9 +217,3 @@ def _leave(
         write(shard, group, away_records, pending, response, error_response, now)
         return
     fencing.fence(shard, group, [member], now, pending, response, error_response)
-
-
-def _unknown(member_id: str, group_id: str) -> RefusedRequestError:
-    return RefusedRequestError(
-        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}."
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.errors import KraftlogError
+from kraftlog.errors import ErrorCode, KraftlogError
 
 
 class RefusedRequestError(KraftlogError):
@@ -12,3 +12,8 @@ class RefusedRequestError(KraftlogError):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+def unknown_member(member_id: str, group_id: str) -> RefusedRequestError:
+    what = f"Member {member_id} is not a member of group {group_id}."
+    return RefusedRequestError(ErrorCode.UNKNOWN_MEMBER_ID, what)

@@ -98,8 +98,8 @@ class _Resolution:
     def _resolve(self, regexes: Sequence[str]) -> Iterator[int]:
         from kraftlog.groups.subscription_regex.pattern import TopicPattern
 
-        names = self._shard.topics.names()
         for regex in regexes:
+            names = self._shard.topics.names()
             found = yield from TopicPattern(regex).matching_in_steps(names)
             self._topics[regex] = [name for name in found if self._is_visible(name)]
             if self._may_describe is not None:
@@ -118,16 +118,14 @@ class _Resolution:
             records.resolved_regex(group.group_id, regex, names, self._version, now.wall_ms)
             for regex, names in found.items()
         ]
-        has_changed = any(
-            regex not in group.resolved_regexes
-            or group.resolved_regexes[regex].topics != frozenset(names)
-            for regex, names in found.items()
-            if names or regex in group.resolved_regexes
-        )
-        subscribed = {*group.topic_counts}.union(*found.values())
-        for regex, resolved in group.resolved_regexes.items():
-            if regex not in found and regex in group.regex_counts:
-                subscribed |= resolved.topics
+        before = {
+            regex: resolved.topics
+            for regex, resolved in group.resolved_regexes.items()
+            if regex in group.regex_counts
+        }
+        after = before | {regex: frozenset(names) for regex, names in found.items()}
+        has_changed = any(before.get(regex, frozenset()) != after[regex] for regex in after)
+        subscribed = set(group.topic_counts).union(*after.values())
         metadata_hash = topics.hash_of(subscribed)
         if has_changed or metadata_hash != group.metadata_hash:
             epoch = group.epoch + 1

@@ -16,8 +16,26 @@ if TYPE_CHECKING:
 
     from kraftlog.groups.consumer.group import ConsumerGroup
     from kraftlog.groups.consumer.interfaces import Shard
+    from kraftlog.groups.pending_writes import OnDone
     from kraftlog.groups.records import GroupRecord
     from kraftlog.types import Now
+
+
+def when_committed(
+    shard: Shard,
+    pending: object,
+    response: Any,
+    error_response: Callable[[int], Any] | None,
+) -> OnDone:
+    """What to do when a batch has an outcome: send the response, or that for the error."""
+
+    def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
+        if code and error_response is not None:
+            shard.respond(pending, error_response(coordinator_error(code)))
+        else:
+            shard.respond(pending, response)
+
+    return on_done
 
 
 def write(
@@ -36,13 +54,7 @@ def write(
     decision can rest on them.
     """
     group_id = group.group_id
-
-    def on_done(code: int, later: Now) -> None:  # noqa: ARG001 - an OnDone callback
-        if code and error_response is not None:
-            shard.respond(pending, error_response(coordinator_error(code)))
-        else:
-            shard.respond(pending, response)
-
+    on_done = when_committed(shard, pending, response, error_response)
     if not records:
         if not shard.writes.after_group(group_id, on_done):
             shard.respond(pending, response)

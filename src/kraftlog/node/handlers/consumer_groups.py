@@ -9,7 +9,7 @@ from kraftlog.groups.consumer.heartbeat import error_response
 from kraftlog.metadata.features import GROUP_VERSION
 from kraftlog.node.access import asked_of
 from kraftlog.node.error_responses import error_response as response_to_all
-from kraftlog.node.handlers.group_admin import ALL_OPERATIONS, GROUP_COST, SLICE_COST
+from kraftlog.node.handlers.group_admin import describe_in_steps
 from kraftlog.node.handlers.group_members import context_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
+    from kraftlog.wire.messages.consumer_group_describe import DescribedGroup
 
 #: The protocol in group.coordinator.rebalance.protocols.
 PROTOCOL = "consumer"
@@ -40,14 +41,23 @@ def handle(
         pending.respond(response_to_all(key, pending.version, request, code))
         return None
     if key == ApiKey.CONSUMER_GROUP_DESCRIBE:
-        return _describe_in_steps(node, coordinators, pending, request)
+        return describe_in_steps(
+            node,
+            pending,
+            request.group_ids,
+            lambda group_id: _described(coordinators, group_id),
+            ConsumerGroupDescribeResponse,
+            with_operations=request.include_authorized_operations,
+        )
     shard = coordinators.shard_of(request.group_id)
-    if isinstance(shard, int) and request.group_id:
-        pending.respond(error_response(shard))
-        return None
     if isinstance(shard, int):
-        # The request is wrong, whichever broker has the group of an empty id.
-        pending.respond(error_response(ErrorCode.INVALID_REQUEST, "GroupId can't be empty."))
+        # A request about an empty id is wrong, whichever broker has the group.
+        is_named = bool(request.group_id)
+        pending.respond(
+            error_response(shard)
+            if is_named
+            else error_response(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        )
         return None
     context = context_of(pending)
     asked = asked_of(node, pending, request)
@@ -66,29 +76,10 @@ def is_enabled(node: ServingNode) -> bool:
     return node.image.features.get(GROUP_VERSION, 0) > 0 and PROTOCOL in protocols
 
 
-def _describe_in_steps(
-    node: ServingNode, coordinators: GroupCoordinators, pending: PendingResponse, request: Any
-) -> Iterator[int]:
-    groups = []
-    work = 0
-    for group_id in dict.fromkeys(request.group_ids):
-        if work >= SLICE_COST:
-            coordinators.settle(node.now)
-            yield work
-            work = 0
-        work += GROUP_COST
-        if not group_id:
-            groups.append(error_result(group_id, ErrorCode.INVALID_GROUP_ID))
-            continue
-        shard = coordinators.shard_of(group_id)
-        if isinstance(shard, int):
-            groups.append(error_result(group_id, shard))
-            continue
-        described = shard.describe_consumer_group(group_id)
-        if request.include_authorized_operations and not described.error_code:
-            described.authorized_operations = ALL_OPERATIONS
-        groups.append(described)
-        work += len(described.members)
-    coordinators.settle(node.now)
-    yield work
-    yield from pending.respond_in_steps(ConsumerGroupDescribeResponse(groups=groups), len(groups))
+def _described(coordinators: GroupCoordinators, group_id: str) -> DescribedGroup:
+    if not group_id:
+        return error_result(group_id, ErrorCode.INVALID_GROUP_ID)
+    shard = coordinators.shard_of(group_id)
+    if isinstance(shard, int):
+        return error_result(group_id, shard)
+    return shard.describe_consumer_group(group_id)

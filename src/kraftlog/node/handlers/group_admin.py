@@ -14,9 +14,10 @@ from kraftlog.wire.messages.describe_groups import DescribedGroup, DescribeGroup
 from kraftlog.wire.messages.list_groups import ListGroupsResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
+    from kraftlog.groups.messages import RequestContext
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
     from kraftlog.node.interfaces import ServingNode
     from kraftlog.node.pending_response import PendingResponse
@@ -38,7 +39,15 @@ def handle(
     coordinators = node.group_coordinators
     assert coordinators is not None
     if pending.api.key == ApiKey.DESCRIBE_GROUPS:
-        return _describe_in_steps(node, coordinators, pending, request)
+        context = context_of(pending)
+        return describe_in_steps(
+            node,
+            pending,
+            request.groups,
+            lambda group_id: _described(coordinators, context, group_id),
+            DescribeGroupsResponse,
+            with_operations=request.include_authorized_operations,
+        )
     if pending.api.key == ApiKey.LIST_GROUPS:
         pending.respond(_listed(coordinators, request))
     else:
@@ -68,39 +77,50 @@ def _existing(names: Sequence[str], existing: Sequence[str]) -> tuple[str, ...]:
     return tuple([name for name in existing if name.lower() in lower_names]) or ("",)
 
 
-def _describe_in_steps(
-    node: ServingNode, coordinators: GroupCoordinators, pending: PendingResponse, request: Any
+def _described(
+    coordinators: GroupCoordinators, context: RequestContext, group_id: str
+) -> DescribedGroup:
+    shard = coordinators.shard_of(group_id)
+    if isinstance(shard, int):
+        return DescribedGroup(
+            error_code=shard,
+            group_id=group_id,
+            group_state="",
+            protocol_type="",
+            protocol_data="",
+            members=(),
+        )
+    [described] = shard.describe_groups(context, [group_id])
+    return described
+
+
+def describe_in_steps(
+    node: ServingNode,
+    pending: PendingResponse,
+    group_ids: Iterable[str],
+    describe: Callable[[str], Any],
+    response_type: Any,
+    *,
+    with_operations: bool,
 ) -> Iterator[int]:
     """Respond with a result for each requested group: some clients crash if one is missing."""
+    coordinators = node.group_coordinators
+    assert coordinators is not None
     groups = []
     work = 0
-    for group_id in dict.fromkeys(request.groups):
+    for group_id in dict.fromkeys(group_ids):
         if work >= SLICE_COST:
             coordinators.settle(node.now)
             yield work
             work = 0
-        work += GROUP_COST
-        shard = coordinators.shard_of(group_id)
-        if isinstance(shard, int):
-            groups.append(
-                DescribedGroup(
-                    error_code=shard,
-                    group_id=group_id,
-                    group_state="",
-                    protocol_type="",
-                    protocol_data="",
-                    members=(),
-                )
-            )
-            continue
-        [described] = shard.describe_groups(context_of(pending), [group_id])
-        if request.include_authorized_operations and not described.error_code:
+        described = describe(group_id)
+        if with_operations and not described.error_code:
             described.authorized_operations = ALL_OPERATIONS
         groups.append(described)
-        work += len(described.members)
+        work += GROUP_COST + len(described.members)
     coordinators.settle(node.now)
     yield work
-    yield from pending.respond_in_steps(DescribeGroupsResponse(groups=groups), len(groups))
+    yield from pending.respond_in_steps(response_type(groups=groups), len(groups))
 
 
 def _delete(
